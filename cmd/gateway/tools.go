@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"authgate/internal/config"
+	"authgate/internal/preset"
+)
+
+// runCheck validates a configuration file.
+func runCheck(c *call) error {
+	f := flags("check")
+	file := f.String("config", "", "configuration `file`")
+	show := f.Bool("print", false, "print the effective configuration with the origin of every value")
+	schema := f.Bool("schema", false, "print the JSON schema of the file, for editors")
+	if err := c.parse(f, 0); err != nil {
+		return err
+	}
+	if *schema {
+		e := json.NewEncoder(c.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(config.Schema())
+	}
+	cfg, err := c.load(*file, "")
+	if err != nil {
+		return err
+	}
+	if *show {
+		return cfg.Print(c.stdout)
+	}
+	fmt.Fprintf(c.stdout, "%s: ok, %d policies\n", *file, len(cfg.Policies))
+	return nil
+}
+
+// runPreset lists or shows the shipped presets.
+func runPreset(c *call) error {
+	f := flags("preset")
+	if err := c.parse(f, 2); err != nil {
+		return err
+	}
+	switch {
+	case f.NArg() == 1 && f.Arg(0) == "list":
+		for _, name := range preset.Names() {
+			fmt.Fprintln(c.stdout, name)
+		}
+		return nil
+	case f.NArg() == 2 && f.Arg(0) == "show":
+		text, ok := preset.Load(f.Arg(1))
+		if !ok {
+			return usagef("there is no preset %q; use one of %s", f.Arg(1), strings.Join(preset.Names(), ", "))
+		}
+		_, err := c.stdout.Write(text)
+		return err
+	}
+	return usagef("use `gateway preset list` or `gateway preset show NAME`")
+}
+
+// maxSecret bounds a secret that is read, in bytes.
+const maxSecret = 4 << 10
+
+// runHashSecret prints the hash of a secret, as admin.tokens takes it.
+func runHashSecret(c *call) error {
+	if err := c.parse(flags("hash-secret"), 0); err != nil {
+		return err
+	}
+	if f, ok := c.stdin.(interface{ Fd() uintptr }); ok && f != nil {
+		fmt.Fprint(c.stderr, "secret, then Enter and Ctrl-D: ")
+	}
+	b, err := io.ReadAll(io.LimitReader(c.stdin, maxSecret+1))
+	if err != nil {
+		return fmt.Errorf("reading the secret: %w", err)
+	}
+	secret := strings.TrimRight(string(b), "\r\n")
+	switch {
+	case secret == "":
+		return usagef("there was no secret on standard input")
+	case len(b) > maxSecret:
+		return usagef("the secret is longer than %d bytes", maxSecret)
+	}
+	sum := sha256.Sum256([]byte(secret))
+	fmt.Fprintf(c.stdout, "sha256:%s\n", hex.EncodeToString(sum[:]))
+	return nil
+}
+
+// defaultAdmin is where the admin listener is unless the configuration says otherwise.
+const defaultAdmin = "127.0.0.1:9901"
+
+// runHealthcheck asks the admin listener of a gateway on this machine.
+func runHealthcheck(c *call) error {
+	f := flags("healthcheck")
+	file := f.String("config", "", "configuration `file` that says where the admin listener is")
+	url := f.String("url", "", "`URL` to ask; default: /readyz of the admin listener")
+	if err := c.parse(f, 0); err != nil {
+		return err
+	}
+	target := *url
+	if target == "" {
+		address := defaultAdmin
+		if *file != "" {
+			cfg, err := c.load(*file, "")
+			if err != nil {
+				return err
+			}
+			address = cfg.Admin.Listen
+		}
+		target = "http://" + reachable(address) + "/readyz"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return usagef("%s", err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", target, res.Status)
+	}
+	return nil
+}
+
+// reachable turns a listen address into one to dial.
+func reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
