@@ -15,16 +15,6 @@ import (
 	"strings"
 )
 
-const (
-	// DefaultHeader is the header that is read when Config.Header is empty.
-	DefaultHeader = "X-Forwarded-For"
-	// MaxHops is the largest hop count and the largest number of elements that one walk examines [C3].
-	MaxHops = 32
-
-	forwardedHeader  = "Forwarded"
-	cloudFrontHeader = "Cloudfront-Viewer-Address" // canonical form; it alone always carries a port
-)
-
 // Config says which addresses and which header are believed. The zero value believes the peer only.
 type Config struct {
 	TrustHeaders   bool      // false: the peer is the client
@@ -41,6 +31,16 @@ type Resolver struct {
 	trusted TrustList
 	hops    int
 }
+
+const (
+	// DefaultHeader is the header that is read when Config.Header is empty.
+	DefaultHeader = "X-Forwarded-For"
+	// MaxHops is the largest hop count and the largest number of elements that one walk examines [C3].
+	MaxHops = 32
+
+	forwardedHeader  = "Forwarded"
+	cloudFrontHeader = "Cloudfront-Viewer-Address" // canonical form; it alone always carries a port
+)
 
 // mode is what Config comes down to.
 type mode uint8

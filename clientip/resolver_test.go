@@ -48,10 +48,12 @@ func TestResolve(t *testing.T) {
 		{"empty zone", list, proxy, []string{"fe80::1%"}, "203.0.113.1", ReasonMalformed},
 		{"zone on a mapped address in brackets", list, proxy, []string{"[::ffff:198.51.100.9%a]:1"}, "198.51.100.9", ReasonForwarded},
 		{"hop mode, every skipped element counts", counted("", 3), proxy, []string{"198.51.100.9, junk, unknown"}, "198.51.100.9", ReasonHops},
+		{"quotes mean nothing in this header", counted("", 3), proxy, []string{`198.51.100.9, "x, y"`}, "198.51.100.9", ReasonHops},
 		{"hop mode, header absent", counted("", 1), proxy, nil, "203.0.113.1", ReasonShortChain},
 		{"hop mode, Forwarded without for", counted("forwarded", 1), proxy, []string{"for=192.0.2.66, by=203.0.113.1"}, "203.0.113.1", ReasonUnknown},
 		{"quoted comma of a trusted hop", forwarded, proxy, []string{`for=198.51.100.9, for=203.0.113.2;host="a,b"`}, "198.51.100.9", ReasonForwarded},
 		{"escaped quote", forwarded, proxy, []string{`for=198.51.100.9;x="a\",b"`}, "198.51.100.9", ReasonForwarded},
+		{"comma left of an escaped quote", forwarded, proxy, []string{`for=198.51.100.9;x="a,b\"c"`}, "198.51.100.9", ReasonForwarded},
 		{"escaped backslash before the quote", forwarded, proxy, []string{`for=192.0.2.66;x="\\", for=198.51.100.9;x="a,\\"`}, "198.51.100.9", ReasonForwarded},
 		{"first character escaped", forwarded, proxy, []string{`for="\198.51.100.9"`}, "198.51.100.9", ReasonForwarded},
 		{"escape decodes the text between", forwarded, proxy, []string{`for="19\8.51.1\00.9:80"`}, "198.51.100.9", ReasonForwarded},
@@ -62,6 +64,7 @@ func TestResolve(t *testing.T) {
 		{"blank after equals", forwarded, proxy, []string{`for= 198.51.100.9`}, "203.0.113.1", ReasonMalformed},
 		{"two pairs without semicolon", forwarded, proxy, []string{`for=198.51.100.9 by=a`}, "203.0.113.1", ReasonMalformed},
 		{"value missing", forwarded, proxy, []string{`for=`}, "203.0.113.1", ReasonMalformed},
+		{"value of another name missing", forwarded, proxy, []string{`host=;for=198.51.100.9`}, "203.0.113.1", ReasonMalformed},
 		{"unknown with a port", forwarded, proxy, []string{`for="Unknown:8080"`}, "203.0.113.1", ReasonUnknown},
 		{"unknown with a bad port", forwarded, proxy, []string{`for="unknown:x"`}, "203.0.113.1", ReasonMalformed},
 		{"quoted IPv6 without brackets", forwarded, proxy, []string{`for="2001:db8::1"`}, "2001:db8::1", ReasonForwarded},
@@ -181,8 +184,8 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestParseTrustListReports(t *testing.T) {
-	_, _, err := ParseTrustList([]string{"203.0.113.1", "oops,::ffff:10.0.0.0/90", "*", "10.0.0.1-10.0.0.9", "fe80::1%a"})
-	want := `parsing address list: "oops" is not an address, "::ffff:10.0.0.0/90" is an IPv4-mapped prefix of fewer than 96 bits, ` +
+	_, _, err := ParseTrustList([]string{"203.0.113.1", "oops,::ffff:10.0.0.0/95", "*", "10.0.0.1-10.0.0.9", "fe80::1%a"})
+	want := `parsing address list: "oops" is not an address, "::ffff:10.0.0.0/95" is an IPv4-mapped prefix of fewer than 96 bits, ` +
 		`"*" is not an address, "10.0.0.1-10.0.0.9" is not an address, "fe80::1%a" has a zone; ` +
 		`want addresses (192.0.2.1), prefixes (192.0.2.0/24) or unix`
 	if err == nil || err.Error() != want {

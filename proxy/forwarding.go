@@ -11,37 +11,6 @@ import (
 	"authgate/clientip"
 )
 
-// Canonical names of the fields that the gateway itself sends upstream [C6].
-const (
-	forwardedForField   = "X-Forwarded-For"
-	forwardedProtoField = "X-Forwarded-Proto"
-	forwardedHostField  = "X-Forwarded-Host"
-	forwardedPortField  = "X-Forwarded-Port"
-	realIPField         = "X-Real-Ip"
-)
-
-// Outbound says what X-Forwarded-For holds upstream. The zero value is OutboundVerified.
-type Outbound uint8
-
-const (
-	OutboundVerified Outbound = iota // the client, the walked hops and the peer: nothing unverified
-	OutboundAppend                   // what a trusted peer sent, unverified parts included, and the peer
-	OutboundReplace                  // the client alone
-)
-
-// ParseOutbound reads the value of client_ip.outbound; empty is verified.
-func ParseOutbound(s string) (Outbound, error) {
-	switch s {
-	case "", "verified":
-		return OutboundVerified, nil
-	case "append":
-		return OutboundAppend, nil
-	case "replace":
-		return OutboundReplace, nil
-	}
-	return 0, fmt.Errorf("parsing outbound mode: %q is not one of verified, append, replace", s)
-}
-
 // Forwarding makes the header that goes upstream out of the one that was received [C6]. It is immutable and safe for
 // concurrent use.
 type Forwarding struct {
@@ -111,6 +80,37 @@ func takesTrailers(lines []string) bool {
 	return false
 }
 
+// Canonical names of the fields that the gateway itself sends upstream [C6].
+const (
+	forwardedForField   = "X-Forwarded-For"
+	forwardedProtoField = "X-Forwarded-Proto"
+	forwardedHostField  = "X-Forwarded-Host"
+	forwardedPortField  = "X-Forwarded-Port"
+	realIPField         = "X-Real-Ip"
+)
+
+// Outbound says what X-Forwarded-For holds upstream. The zero value is OutboundVerified.
+type Outbound uint8
+
+const (
+	OutboundVerified Outbound = iota // the client, the walked hops and the peer: nothing unverified
+	OutboundAppend                   // what a trusted peer sent, unverified parts included, and the peer
+	OutboundReplace                  // the client alone
+)
+
+// ParseOutbound reads the value of client_ip.outbound; empty is verified.
+func ParseOutbound(s string) (Outbound, error) {
+	switch s {
+	case "", "verified":
+		return OutboundVerified, nil
+	case "append":
+		return OutboundAppend, nil
+	case "replace":
+		return OutboundReplace, nil
+	}
+	return 0, fmt.Errorf("parsing outbound mode: %q is not one of verified, append, replace", s)
+}
+
 // description is what the gateway tells upstream about the sender. Empty fields are not sent.
 type description struct {
 	forwardedFor, realIP, proto, host, port string
@@ -124,7 +124,7 @@ func (f *Forwarding) describe(in http.Header, res clientip.Result, host string, 
 		d.proto = "https"
 	}
 	d.forwardedFor, d.realIP = f.forwardedFor(in, res)
-	if res.Reason == clientip.ReasonSingle && f.header != realIPField {
+	if res.Reason == clientip.ReasonSingle {
 		d.single, d.value = f.header, only(in, f.header)
 	}
 	if res.Trusted {
@@ -149,7 +149,7 @@ func (d description) set(out http.Header) {
 		list = append(list, value)
 		out[name] = list[len(list)-1 : len(list) : len(list)]
 	}
-	put(d.single, d.value)
+	put(d.single, d.value) // may be X-Real-IP, which is written again below
 	put(forwardedForField, d.forwardedFor)
 	put(forwardedProtoField, d.proto)
 	put(forwardedHostField, d.host)
@@ -248,17 +248,13 @@ func keptPort(in http.Header) string {
 
 // ownPort returns the port of host, else the usual one.
 func ownPort(host, proto string) string {
-	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && isForwardedPort(host[colon+1:]) && !isBareIPv6(host) {
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && isForwardedPort(host[colon+1:]) {
 		return host[colon+1:]
 	}
 	if proto == "https" {
 		return "443"
 	}
 	return "80"
-}
-
-func isBareIPv6(host string) bool {
-	return host[0] != '[' && strings.Count(host, ":") > 1
 }
 
 // isForwardedHost reports whether s is one name or address with an optional port, and nothing that a backend could take for more.

@@ -123,6 +123,8 @@ func TestForwarding(t *testing.T) {
 	single.Header = "cf-connecting-ip"
 	cloudFront := list
 	cloudFront.Header = "cloudfront-viewer-address"
+	realIP := list
+	realIP.Header = "x-real-ip"
 	unlisted := list
 	unlisted.Header = "X-Own.Client"
 	counted := outboundConfig{TrustHeaders: true, Hops: 1}
@@ -214,6 +216,16 @@ func TestForwarding(t *testing.T) {
 			"single value of another name, from a stranger", unlisted,
 			inbound{stranger, "a.test", false, headerOf("X-Own.Client", "192.0.2.66", "X_Own_Client", "192.0.2.66")},
 			nil,
+		},
+		{
+			"hops from left to right", list,
+			inbound{trusted, "a.test", false, headerOf("X-Forwarded-For", "198.51.100.77, 203.0.113.4, 203.0.113.3", "X-Forwarded-For", "203.0.113.2")},
+			headerOf("X-Forwarded-For", "198.51.100.77, 203.0.113.4, 203.0.113.3, 203.0.113.2, 203.0.113.1"),
+		},
+		{
+			"X-Real-IP is read and written", realIP,
+			inbound{trusted, "a.test", false, headerOf("X-Real-IP", "[::ffff:198.51.100.77]:1")},
+			headerOf("X-Forwarded-For", "198.51.100.77, 203.0.113.1"),
 		},
 		{
 			"zone and mapped form", trusting("fe80::/10"),

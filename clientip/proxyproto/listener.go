@@ -3,6 +3,7 @@ package proxyproto
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -10,6 +11,21 @@ import (
 
 	"authgate/clientip"
 )
+
+// NewListener returns a listener for connections that must begin with a PROXY header. A peer outside balancers is closed
+// without a byte being read. Accept never waits for a header: the first Read or RemoteAddr of a connection, in whatever
+// goroutine, reads it within 5 seconds. If that fails, the connection is closed, Read returns the error, and RemoteAddr
+// the balancer's address. TLS goes on top of the listener. A hook that a server runs while it accepts, such as
+// http.Server.ConnContext, must ask Conn.SocketAddr instead.
+//
+// onReject, unless nil, is told of each connection closed for either reason, with the address of the socket. It is called
+// from Accept or from the connection's goroutine, so it must be safe for concurrent use and must not block.
+func NewListener(inner net.Listener, balancers clientip.PrefixSet, onReject func(peer net.Addr, err error)) net.Listener {
+	if onReject == nil {
+		onReject = func(net.Addr, error) {}
+	}
+	return &listener{Listener: inner, balancers: balancers, onReject: onReject}
+}
 
 // headerTimeout is how long a balancer has for the whole header. The protocol asks for at least 3 seconds.
 const headerTimeout = 5 * time.Second
@@ -25,20 +41,6 @@ type listener struct {
 	net.Listener
 	balancers clientip.PrefixSet
 	onReject  func(peer net.Addr, err error)
-}
-
-// NewListener returns a listener for connections that must begin with a PROXY header. A peer outside balancers is closed
-// without a byte being read. Accept never waits for a header: the first Read or RemoteAddr of a connection, in whatever
-// goroutine, reads it within 5 seconds. If that fails, the connection is closed, Read returns the error, and RemoteAddr
-// the balancer's address. TLS goes on top of the listener.
-//
-// onReject, unless nil, is told of each connection closed for either reason, with the address of the socket. It is called
-// from Accept or from the connection's goroutine, so it must be safe for concurrent use and must not block.
-func NewListener(inner net.Listener, balancers clientip.PrefixSet, onReject func(peer net.Addr, err error)) net.Listener {
-	if onReject == nil {
-		onReject = func(net.Addr, error) {}
-	}
-	return &listener{Listener: inner, balancers: balancers, onReject: onReject}
 }
 
 // Accept returns the next connection of a listed balancer, as a *Conn.
@@ -126,24 +128,31 @@ func (c *Conn) readEarly(p []byte) int {
 // readHeader runs once, in the goroutine that first asks.
 func (c *Conn) readHeader() {
 	r := bufio.NewReaderSize(c.Conn, bufferSize)
-	err := c.limitReads(time.Now().Add(headerTimeout))
-	if err == nil {
-		var header Header
-		header, err = Parse(r)
-		if header.Source.IsValid() {
-			c.source = net.TCPAddrFromAddrPort(header.Source)
-		}
-	}
-	if err == nil {
-		err = c.limitReads(time.Time{})
-	}
+	header, err := c.parseInTime(r)
 	if err != nil {
-		c.source, c.err = nil, err
+		c.err = err
 		_ = c.Conn.Close() // the error that matters is the one at hand
 		c.onReject(c.Conn.RemoteAddr(), err)
 		return
 	}
+	if header.Source.IsValid() {
+		c.source = net.TCPAddrFromAddrPort(header.Source)
+	}
 	c.early = r
+}
+
+func (c *Conn) parseInTime(r *bufio.Reader) (Header, error) {
+	if err := c.limitReads(time.Now().Add(headerTimeout)); err != nil {
+		return Header{}, fmt.Errorf("limiting the PROXY header's time: %w", err)
+	}
+	header, err := Parse(r)
+	if err != nil {
+		return Header{}, err
+	}
+	if err := c.limitReads(time.Time{}); err != nil {
+		return Header{}, fmt.Errorf("lifting the PROXY header's time limit: %w", err)
+	}
+	return header, nil
 }
 
 // limitReads sets or, given the zero time, lifts the header's own read deadline.
