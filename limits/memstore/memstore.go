@@ -1,0 +1,289 @@
+// Package memstore keeps buckets in the memory of this process: bounded, sharded, and without any work that
+// grows with the number of buckets on the way of a request [S1].
+package memstore
+
+import (
+	"context"
+	"hash/maphash"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"authgate/limits"
+)
+
+// Store is a [limits.Store] in process memory. Use [New]; Close ends its sweeper.
+type Store struct {
+	cfg    Config
+	seeds  [2]maphash.Seed
+	shards []shard
+	mask   uint64
+	done   chan struct{}
+	closed sync.Once
+	coarse atomic.Int64
+	notes  notes
+	facts  facts
+}
+
+var _ limits.Store = (*Store)(nil)
+
+// Config bounds the store.
+type Config struct {
+	// MaxEntries is about how many buckets are kept; a failure bucket weighs one more for each eight
+	// failures or four reservations it holds. Values below MinEntries are raised to it.
+	MaxEntries int
+
+	// Now replaces the wall clock; only tests that set the clock back set it.
+	Now func() limits.Millis
+}
+
+// MinEntries is the smallest bound: below it the shards are too small to tell idle from busy.
+const MinEntries = 1024
+
+const (
+	maxShards  = 64
+	sweepEvery = time.Second
+	// Every bucket is visited about once in sweepRounds sweeps, so an expired one stays that many seconds at most.
+	sweepRounds = 60
+)
+
+// New makes an empty store and starts its sweeper.
+func New(cfg Config) *Store {
+	entries := max(cfg.MaxEntries, MinEntries)
+	n := 1 << bits.Len(uint(min(maxShards, entries/MinEntries))-1)
+	s := &Store{
+		cfg:    cfg,
+		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		shards: make([]shard, n),
+		mask:   uint64(n - 1),
+		done:   make(chan struct{}),
+	}
+	s.facts.limit = entries
+	for i := range s.shards {
+		s.shards[i].init(entries / n)
+	}
+	go s.sweep()
+	return s
+}
+
+func (s *Store) now() limits.Millis {
+	if s.cfg.Now != nil {
+		return s.cfg.Now()
+	}
+	return limits.ToMillis(time.Now())
+}
+
+// Close ends the sweeper. The buckets are gone with the store.
+func (s *Store) Close() error {
+	s.closed.Do(func() { close(s.done) })
+	return nil
+}
+
+// Decide answers the attempt; see [limits.Store]. It never fails.
+func (s *Store) Decide(_ context.Context, a *limits.Attempt) (limits.Decision, error) {
+	var room [12]spot
+	spots := s.spots(room[:0], a.Charges)
+	unlock := s.lock(spots)
+	defer unlock()
+
+	now := s.now()
+	d := limits.Decision{Admitted: true, Known: s.facts.known(a.Facts)}
+	silent := true
+	for i := range spots {
+		p, c := &spots[i], &a.Charges[i]
+		if c.Unless > 0 && d.Knew(c.Unless-1) {
+			p.idle = true
+			continue
+		}
+		p.shard.place(s, p, c.Key, now)
+		cause, wait := p.shard.ask(p.index, c, now)
+		if cause == limits.Room {
+			continue
+		}
+		p.full = true
+		d.Refusals = append(d.Refusals, limits.Refusal{Charge: i, Cause: cause, Wait: wait})
+		if !a.Lenient && !c.LogOnly {
+			d.Admitted = false
+			silent = silent && c.Rule.Refuse == limits.Silent
+		}
+	}
+	for i := range spots {
+		p, c := &spots[i], &a.Charges[i]
+		if p.full || p.idle || (!d.Admitted && (!silent || !c.OnSilent())) {
+			continue
+		}
+		p.shard.charge(s, p, c, a.ID, now)
+	}
+	if a.Quotas {
+		d.Quotas = quotas(spots, a, now)
+	}
+	return d, nil
+}
+
+// Settle closes reservations; see [limits.Store]. It never fails.
+func (s *Store) Settle(_ context.Context, st *limits.Settlement) (limits.Settled, error) {
+	spots := make([]spot, 0, len(st.Closings)+len(st.Repeats))
+	for i := range st.Closings {
+		spots = append(spots, s.spot(st.Closings[i].Key))
+	}
+	for i := range st.Repeats {
+		spots = append(spots, s.spot(st.Repeats[i].Key))
+	}
+	unlock := s.lock(spots)
+	defer unlock()
+
+	now := s.now()
+	out := limits.Settled{Effects: make([]limits.Effect, len(st.Closings)), Repeated: make([]bool, len(st.Repeats))}
+	if !s.holds(spots, st, now) {
+		return out, nil // late, repeated or fenced: nothing may change, memory of secrets and signals included
+	}
+	for i := range st.Repeats {
+		p := &spots[len(st.Closings)+i]
+		out.Repeated[i] = p.shard.repeated(s, p, &st.Repeats[i], now)
+	}
+	for i := range st.Closings {
+		c := &st.Closings[i]
+		do := c.Do
+		if do == limits.Count && c.Repeat > 0 && out.Repeated[c.Repeat-1] {
+			do = limits.Free
+		}
+		out.Effects[i] = spots[i].shard.settle(s, &spots[i], c, st.ID, do, now)
+	}
+	return out, nil
+}
+
+// holds reports whether a reservation of the attempt is alive in any of its failure buckets; an attempt that
+// has none, having only signals to feed, always may.
+func (s *Store) holds(spots []spot, st *limits.Settlement, now limits.Millis) bool {
+	reserves := false
+	for i := range st.Closings {
+		c := &st.Closings[i]
+		if c.Rule.Kind() != limits.KindFailures {
+			continue
+		}
+		reserves = true
+		if spots[i].shard.holder(s, &spots[i], c.Key, st.ID, now) != 0 {
+			return true
+		}
+	}
+	return !reserves
+}
+
+// Renew extends the leases of the attempt; see [limits.Store]. It never fails.
+func (s *Store) Renew(_ context.Context, a *limits.Attempt) error {
+	spots := s.spots(nil, a.Charges)
+	unlock := s.lock(spots)
+	defer unlock()
+	now := s.now()
+	for i := range spots {
+		c := &a.Charges[i]
+		if c.Rule.Kind() != limits.KindFailures {
+			continue
+		}
+		sh := spots[i].shard
+		if index := sh.holder(s, &spots[i], c.Key, a.ID, now); index != 0 {
+			sh.slab[index].log.Renew(c.Rule, a.ID, now)
+			sh.touch(index, now)
+		}
+	}
+	return nil
+}
+
+// Stats is a count of what the store holds.
+type Stats struct {
+	Entries int64 // live buckets
+	Pinned  int64 // those with a lock or a reservation when they were last touched
+	Coarse  int64 // charges made to shared coarse buckets since the start, for want of room
+}
+
+// Stats counts the buckets. It locks one shard after the other.
+func (s *Store) Stats() Stats {
+	st := Stats{Coarse: s.coarse.Load()}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		st.Entries += int64(len(sh.at))
+		st.Pinned += int64(sh.pinned.len)
+		sh.mu.Unlock()
+	}
+	return st
+}
+
+// id stands for a key. 128 bits of a hash whose seeds nobody outside knows: two keys meeting is not a thing
+// that happens, and a bucket need not keep its key.
+type id [2]uint64
+
+// spot is where a charge lands.
+type spot struct {
+	id     id
+	shard  *shard
+	order  int // the shard's number, by which locks are taken
+	index  uint32
+	coarse bool // shared with others for want of room; id is that bucket's
+	full   bool
+	idle   bool // the charge has no part in the attempt
+}
+
+func (s *Store) spot(key string) spot {
+	i := id{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key)}
+	n := int(i[0] & s.mask)
+	return spot{id: i, shard: &s.shards[n], order: n}
+}
+
+func (s *Store) spots(into []spot, charges []limits.Charge) []spot {
+	for i := range charges {
+		into = append(into, s.spot(charges[i].Key))
+	}
+	return into
+}
+
+// lock takes the locks of all shards among the spots, in the order of their numbers so that two calls never wait
+// for each other, and returns what gives them back.
+func (s *Store) lock(spots []spot) (unlock func()) {
+	var taken uint64 // maxShards bits
+	for i := range spots {
+		taken |= 1 << spots[i].order
+	}
+	for m := taken; m != 0; m &= m - 1 {
+		s.shards[bits.TrailingZeros64(m)].mu.Lock()
+	}
+	return func() {
+		for m := taken; m != 0; m &= m - 1 {
+			s.shards[bits.TrailingZeros64(m)].mu.Unlock()
+		}
+	}
+}
+
+// quotas tells what is left by source and by client.
+func quotas(spots []spot, a *limits.Attempt, now limits.Millis) []limits.Quota {
+	var out []limits.Quota
+	for i := range spots {
+		c := &a.Charges[i]
+		if !c.HasQuota() {
+			continue
+		}
+		q := spots[i].shard.quota(spots[i].id, c.Rule, now)
+		q.Charge = i
+		out = append(out, q)
+	}
+	return slices.Clip(out)
+}
+
+// sweep drops expired buckets, a few of every shard at a time.
+func (s *Store) sweep() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-tick.C:
+			now := s.now()
+			for i := range s.shards {
+				s.shards[i].sweep(now)
+			}
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package valkeystore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"authgate/internal/valkeytest"
+	"authgate/limits"
+)
+
+// Every key has a time to live after every script [L13].
+func TestEveryKeyEnds(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	ctx := context.Background()
+	seen := map[string]bool{}
+	check := func(after string) {
+		t.Helper()
+		for key, ttl := range keys(server) {
+			seen[strings.Split(key, ":")[1]] = true
+			if ttl <= 0 {
+				t.Errorf("after %s: %s lives for ever", after, key)
+			}
+		}
+	}
+	all := []*limits.Rule{windowRule, tokenRule, failRule, lockRule, signalRule}
+	for _, do := range []limits.Action{limits.Free, limits.Clear, limits.ShadowNeutral, limits.ShadowPending, limits.Count} {
+		a := attempt("x", all...)
+		w.admit(t, a)
+		check("a decision")
+		if err := w.Renew(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		check("a renewal")
+		st := a.Release()
+		for i := range st.Closings {
+			st.Closings[i].Do, st.Closings[i].Repeat = do, 1
+		}
+		st.Closings = append(st.Closings, limits.Closing{Rule: signalRule, Key: a.Charges[4].Key, Do: do})
+		st.Repeats = []limits.RepeatCheck{{Key: "secrets:x", Sum: 7, Window: time.Hour}}
+		for range 2 {
+			if _, err := w.Settle(ctx, st); err != nil {
+				t.Fatal(err)
+			}
+			check("a settlement")
+		}
+	}
+	if d, err := w.Decide(ctx, attempt("x", all...)); err != nil || d.Admitted {
+		t.Fatalf("got %+v %v, want a refusal", d, err)
+	}
+	check("a refusal")
+	if err := w.Merge(ctx, []limits.Record{{Rule: failRule, Key: "f:f:target:realm:alone", Ages: []int64{5000, 10}}}); err != nil {
+		t.Fatal(err)
+	}
+	check("a merge")
+	if err := w.Note(ctx, "n", "text", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.SetLogOnly(ctx, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	check("a note and the kill switch")
+	if _, err := w.Release(ctx, "f:f:target:realm:x"); err != nil {
+		t.Fatal(err)
+	}
+	check("a release")
+	if _, err := w.Clear(ctx); err != nil {
+		t.Fatal(err)
+	}
+	check("a clear")
+	if want := []string{"f", "index", "mode", "note", "probe", "r", "released", "secrets"}; !slices.Equal(slices.Sorted(maps.Keys(seen)), want) {
+		t.Errorf("got keys of the kinds %v, want %v", slices.Sorted(maps.Keys(seen)), want)
+	}
+}
+
+// Keys live as long as their state means something, and hardly longer.
+func TestKeysLiveLongEnough(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	w.admit(t, attempt("x", windowRule, tokenRule, failRule))
+	cooling := *lockRule
+	cooling.Policy, cooling.Lockout = "c", limits.Lockout{Base: time.Second, Max: time.Second}
+	for _, a := range []*limits.Attempt{attempt("x", lockRule), attempt("y", failRule), attempt("x", &cooling), attempt("x", signalRule)} {
+		w.admit(t, a)
+		w.settleAll(t, a, limits.Count)
+	}
+	const lock, window = limits.MaxLockout, time.Hour
+	want := map[string]time.Duration{
+		"gateway:r:w:source:realm:x":        time.Hour,
+		"gateway:r:t:client:realm:x":        5 * time.Minute, // a full refill of five tokens, sixty an hour
+		"gateway:f:f:target:realm:x":        time.Minute,     // a lease
+		"gateway:f:f:target:realm:y":        10 * time.Minute,
+		"gateway:f:l:target_source:realm:x": lock + window,
+		"gateway:f:c:target_source:realm:x": time.Second + window,
+		"gateway:f:s:source:realm:x":        time.Hour,
+		"gateway:index:failures":            lock + window,
+	}
+	got := keys(server)
+	for key, least := range want {
+		ttl := time.Duration(got[key]) * time.Millisecond
+		if ttl > least || ttl < least-patience {
+			t.Errorf("%s lives for %s, want %s", key, ttl, least)
+		}
+	}
+}
+
+// A key that lost its time to live gets one back, whatever comes of the attempt that finds it.
+func TestPersistedKeysAreRearmed(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	ctx := context.Background()
+	persisted := []string{
+		"gateway:r:w:source:realm:x", "gateway:r:t:client:realm:x", "gateway:f:f:target:realm:x", "gateway:f:l:target_source:realm:x",
+	}
+	all := attempt("x", windowRule, tokenRule, failRule, lockRule)
+	w.admit(t, all)
+	w.settleAll(t, all, limits.Count)
+	full := &limits.Rule{Policy: "full", Dimension: limits.App, Limit: 1, Window: time.Hour}
+	w.admit(t, attempt("x", full))
+
+	rearmed := func(by string, keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			ttl, _ := server.Do("PTTL", key).(int64)
+			least := time.Minute
+			if strings.HasPrefix(key, "gateway:f:l:") {
+				least = limits.MaxLockout + time.Hour - patience // it is locked: no shorter than that
+			}
+			if time.Duration(ttl)*time.Millisecond < least {
+				t.Errorf("by %s: %s lives for %d ms, want at least %s", by, key, ttl, least)
+			}
+		}
+	}
+	persist := func(keys ...string) {
+		for _, key := range keys {
+			if n := server.Do("PERSIST", key); n != int64(1) {
+				t.Fatalf("PERSIST %s: got %v", key, n)
+			}
+		}
+	}
+
+	persist(persisted...)
+	if d, err := w.Decide(ctx, attempt("x", windowRule, tokenRule, failRule, lockRule, full)); err != nil || d.Admitted {
+		t.Fatalf("got %+v %v, want a refusal", d, err)
+	}
+	rearmed("a refusal", persisted...)
+
+	failures := persisted[2:]
+	persist(failures...)
+	if err := w.Renew(ctx, all); err != nil { // its reservations are gone
+		t.Fatal(err)
+	}
+	rearmed("a renewal that finds nothing", failures...)
+
+	persist(failures...)
+	w.settleAll(t, all, limits.Count)
+	rearmed("a settlement that finds nothing", failures...)
+
+	persist(persisted[:3]...)
+	w.admit(t, attempt("x", windowRule, tokenRule, failRule))
+	rearmed("an admission", persisted[:3]...)
+
+	a := attempt("z", failRule)
+	w.admit(t, a)
+	w.settleAll(t, a, limits.Count)
+	persist("gateway:index:failures")
+	b := attempt("z", failRule)
+	w.admit(t, b)
+	w.settleAll(t, b, limits.Count)
+	rearmed("a failure", "gateway:index:failures")
+}
+
+func TestRememberedSecretsAreRearmed(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	wide := *failRule
+	wide.Limit = 1000
+	again := func() {
+		t.Helper()
+		a := attempt("x", &wide)
+		w.admit(t, a)
+		st := a.Release()
+		st.Closings[0].Do, st.Closings[0].Repeat = limits.Count, 1
+		st.Repeats = []limits.RepeatCheck{{Key: "secrets:x", Sum: 7, Window: time.Hour}}
+		if _, err := w.Settle(context.Background(), st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 1 + limits.MaxRepeats {
+		again()
+	}
+	server.Do("PERSIST", "gateway:secrets:x")
+	again() // one too many to be freed: nothing is written
+	if ttl, _ := server.Do("PTTL", "gateway:secrets:x").(int64); ttl <= 0 {
+		t.Errorf("it lives for %d ms, want it to end", ttl)
+	}
+}
+
+// A refused request leaves every key as it is, byte for byte, and prolongs none [L1].
+func TestRefusalChangesNothing(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	ctx := context.Background()
+	all := []*limits.Rule{windowRule, tokenRule, failRule, lockRule}
+	a := attempt("x", all...)
+	w.admit(t, a)
+	w.settleAll(t, a, limits.Count)
+	w.admit(t, attempt("x", failRule)) // stays in flight
+
+	dump := func() map[string]string {
+		out := map[string]string{}
+		for key := range keys(server) {
+			if !strings.HasSuffix(key, ":"+probeKey) {
+				out[key], _ = server.Do("DUMP", key).(string)
+			}
+		}
+		return out
+	}
+	before, lived := dump(), keys(server)
+	for range 20 {
+		if d, err := w.Decide(ctx, attempt("x", all...)); err != nil || d.Admitted {
+			t.Fatalf("got %+v %v, want a refusal", d, err)
+		}
+	}
+	if after := dump(); !maps.Equal(before, after) {
+		t.Errorf("got %q\nwant %q", after, before)
+	}
+	for key, ttl := range keys(server) {
+		if ttl > lived[key] && !strings.HasSuffix(key, ":"+probeKey) {
+			t.Errorf("%s lives for %d ms now, %d before", key, ttl, lived[key])
+		}
+	}
+}
+
+func TestNotesEnd(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	if err := w.Note(context.Background(), "n", "text", 10*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if ttl, _ := server.Do("PTTL", "gateway:note:n").(int64); ttl <= 0 || ttl > 600_000 {
+		t.Errorf("it lives for %d ms, want ten minutes", ttl)
+	}
+}
