@@ -129,11 +129,11 @@ func TestContractLater(t *testing.T) {
 		got = append(got, p.Path)
 	}
 	want := []string{
-		"server.tls", "store.file", "store.valkey.sentinel_master", "unknown_host",
+		"server.tls", "store.file", "store.valkey.sentinel_master",
 		"policies.login.requests.signups", "policies.login.failures.target.refuse", "policies.login.failures.device",
 		"policies.login.proves", "policies.login.trusts_device", "policies.login.identity_from",
 		"policies.login.on_success", "policies.login.uniform", "policies.login.silent",
-		"realms", "clients", "forwarder", "signups", "device", "unlock", "admin.tls", "admin.ui",
+		"signups", "device", "unlock", "admin.tls", "admin.ui",
 		"audit.webhook", "audit.secret", "telemetry",
 	}
 	if !slices.Equal(got, want) {

@@ -17,13 +17,13 @@ type document struct {
 	ClientIP    ClientIP           `yaml:"client_ip"`
 	Store       Store              `yaml:"store"`
 	Mode        Mode               `yaml:"mode" enum:"enforce|log-only"`
-	UnknownHost string             `yaml:"unknown_host" enum:"default|reject" later:"true"`
+	UnknownHost string             `yaml:"unknown_host" enum:"default|reject"`
 	Allowlist   clientip.PrefixSet `yaml:"allowlist" ref:"true"`
 	Presets     []string           `yaml:"presets" items:"32"`
 	Policies    keyed[policyNode]  `yaml:"policies"`
-	Realms      keyed[realmNode]   `yaml:"realms" later:"true"`
-	Clients     []Client           `yaml:"clients" later:"true"`
-	Forwarder   Forwarder          `yaml:"forwarder" later:"true"`
+	Realms      keyed[realmNode]   `yaml:"realms"`
+	Clients     []Client           `yaml:"clients"`
+	Forwarder   Forwarder          `yaml:"forwarder"`
 	Signups     Signups            `yaml:"signups" later:"true"`
 	Device      Device             `yaml:"device" later:"true"`
 	Unlock      Unlock             `yaml:"unlock" later:"true"`

@@ -7,7 +7,7 @@ func hint(word string, words []string) string {
 	if best := nearest(word, words); best != "" {
 		return "; did you mean " + best + "?"
 	}
-	if len(words) <= 12 && len(words) > 0 {
+	if len(words) <= 24 && len(words) > 0 {
 		return "; use " + oneOf(words, nil)
 	}
 	return "; leave it out"

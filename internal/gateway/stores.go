@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"authgate/internal/config"
+	"authgate/internal/metrics"
+	"authgate/limits"
+	"authgate/limits/memstore"
+	"authgate/limits/valkeystore"
+)
+
+// stores are the local store and, if there is one, the shared store above it.
+type stores struct {
+	limits limits.Store
+	mode   limits.Switchboard
+	local  *memstore.Store
+	shared *valkeystore.Store // nil: this process alone
+}
+
+// openStores makes the stores. A shared store that is down is no error [S6].
+func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics) (*stores, error) {
+	s := &stores{local: memstore.New(memstore.Config{MaxEntries: cfg.Store.MaxEntries})}
+	s.limits, s.mode = s.local, &limits.KillSwitch{}
+	if cfg.Store.Backend != "valkey" {
+		return s, nil
+	}
+	v := &cfg.Store.Valkey
+	var fallback *limits.Fallback
+	vc := valkeystore.Config{
+		Addresses: v.Addresses, Username: v.Username, Password: v.Password.Reveal(), Database: v.Database,
+		Prefix: v.Prefix, Timeout: v.Timeout, Logger: log,
+		Events: valkeystore.Events{
+			Degraded: m.StoreDegraded, Failed: m.StoreFailed,
+			Returning: func(ctx context.Context) { fallback.Merge(ctx) },
+		},
+	}
+	if v.TLS {
+		t, err := tlsConfig(v.CAFile, "")
+		if err != nil {
+			return nil, fmt.Errorf("preparing store.valkey: %w", err)
+		}
+		vc.TLS = t
+	}
+	shared, err := valkeystore.New(vc, func(st *valkeystore.Store) {
+		s.shared = st
+		fallback = limits.NewFallback(st, s.local)
+	})
+	if err != nil {
+		_ = s.local.Close()
+		return nil, err
+	}
+	s.shared, s.limits, s.mode = shared, fallback, shared
+	select { // so that the first requests ask the shared store already
+	case <-shared.Probed():
+	case <-time.After(firstProbe):
+	}
+	return s, nil
+}
+
+// firstProbe is how long a start waits to learn whether the shared store answers.
+const firstProbe = time.Second
+
+func (s *stores) Close() error { return s.limits.Close() }
+
+// entries is what the local store holds.
+func (s *stores) entries() (live, pinned, coarse int64) {
+	st := s.local.Stats()
+	return st.Entries, st.Pinned, st.Coarse
+}
+
+// keys are the keys of all digests, each for one purpose.
+type keys struct {
+	cookies []byte // cookies as keys of buckets; the same on all instances
+	names   []byte // names in logs; the same on all instances
+	secrets []byte // wrong passwords seen again; never kept in the store [D6]
+}
+
+// newKeys derives the keys from store.hash_key or, without one, from a secret that is made once and kept in the store;
+// the key for secrets is then one of this process.
+func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
+	private := make([]byte, 32)
+	_, _ = rand.Read(private) // never fails
+	root, secrets := []byte(cfg.Store.HashKey.Reveal()), []byte(cfg.Store.HashKey.Reveal())
+	if len(root) == 0 {
+		root, secrets = private, private
+		if s.shared != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			kept, err := s.shared.KeptSecret(ctx, "hash_key", private)
+			if err != nil {
+				log.Warn("digests of this run will not match those of other instances: set store.hash_key", "error", err)
+			} else {
+				root = kept
+			}
+		}
+	}
+	var k keys
+	for _, d := range []struct {
+		into    *[]byte
+		from    []byte
+		purpose string
+	}{{&k.cookies, root, "cookies"}, {&k.names, root, "names"}, {&k.secrets, secrets, "secrets"}} {
+		derived, err := hkdf.Key(sha256.New, d.from, nil, "authgate "+d.purpose, 32)
+		if err != nil {
+			return keys{}, fmt.Errorf("deriving keys: %w", err)
+		}
+		*d.into = derived
+	}
+	return k, nil
+}

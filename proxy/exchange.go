@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"authgate/clientip"
+	"authgate/internal/clients"
+	"authgate/internal/outcome"
+	"authgate/internal/route"
+	"authgate/internal/selector"
+	"authgate/limits"
+)
+
+// exchange is one request on its way, and what is known of it so far. One goroutine works on it, but for the
+// upstream call's callbacks.
+type exchange struct {
+	h *Handler
+	*Plan
+	w  *response
+	r  *http.Request
+	id string // of the request, in answers, logs and for the backend
+
+	client  clientip.Result
+	source  clientip.Result // as client, but for what a trusted forwarder states; keys buckets by address
+	proved  *clients.Client // nil: no client has proved who it is
+	realm   *Realm
+	covers  []cover        // the policies that cover the request, in file order
+	body    *selector.Body // buffered, if a policy reads it; of one that nobody could read, what was taken of it
+	rest    rest           // of what the client sends
+	replay  *replay        // what the backend gets of body
+	in      selector.Input // the request as selectors see it
+	lenient bool           // the kill switch is on
+
+	reservation *limits.Reservation
+	refusedBy   *refusal
+	awaited     int    // policies that have not judged yet
+	verdict     string // the one that the log tells
+
+	rateLimitPolicy, rateLimit string // values of the RateLimit fields, or ""
+
+	began        time.Time
+	storeTook    time.Duration
+	upstreamTook time.Duration
+	status       int
+	hijacked     bool
+}
+
+// rest is what there is of a request's body beyond what was read of it.
+type rest uint8
+
+const (
+	unread   rest = iota // as much as the client still sends
+	whole                // nothing: all was read
+	unwanted             // what is not worth waiting for: the body is broken, or its sender may not talk at all
+)
+
+// cover is one policy on a request.
+type cover struct {
+	policy  *Policy
+	hit     route.Hit
+	targets []target
+	client  string // claimed or authenticated id, as a value; "" is none
+	verdict outcome.Verdict
+	repeat  int    // 1 + index of the settlement's check of the secret; 0: none
+	pending string // key of the note that named the target; "" is none
+}
+
+// target is one candidate of whom the request is about.
+type target struct {
+	value string // normalised, or the bucket of the missing
+	named bool   // the request names exactly this one, outright
+}
+
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{h: h, Plan: h.plan.Load(), w: &response{ResponseWriter: w}, r: r, began: time.Now()}
+	x.realm = x.realmOf(r.Host)
+	return x
+}
+
+// resolveClient finds out who sent the request, and turns away who may not talk at all [C7].
+func (x *exchange) resolveClient() error {
+	x.client = x.resolver.Resolve(x.r.RemoteAddr, x.r.Header[x.resolver.Header()])
+	x.id = x.requestID()
+	if x.realm == nil {
+		x.realm = &Realm{} // for the log
+		return failure{status: http.StatusMisdirectedRequest, code: "unknown_host"}
+	}
+	if x.deny.Contains(x.client.Addr) || !x.allow.Allows(x.client) {
+		if hasBody(x.r) {
+			x.giveUpBody()
+		}
+		return failure{status: http.StatusForbidden, code: "forbidden"}
+	}
+	x.forwarding.DropNominated(x.r.Header) // so that policies read what the backend will see
+	return nil
+}
+
+// requestID is what a trusted peer calls the request, if that is a sane name, else a new one [R5].
+func (x *exchange) requestID() string {
+	if x.client.Trusted {
+		if ids := x.r.Header["X-Request-Id"]; len(ids) == 1 && saneID(ids[0]) {
+			return ids[0]
+		}
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// saneID accepts what request ids are made of elsewhere, and nothing that could break a log line.
+func saneID(s string) bool {
+	if s == "" || len(s) > 128 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("-_.:=+/@", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// end writes the account of the request: metrics and the access log [A8]. It is deferred, so that nothing is forgotten
+// when the way is left by a panic: that of an answer broken off, or of a mistake in this program.
+func (x *exchange) end() {
+	if p := recover(); p != nil {
+		if p != http.ErrAbortHandler {
+			x.h.log.Error("panic", "request_id", x.id, "panic", p, "stack", string(debug.Stack()))
+		}
+		defer panic(http.ErrAbortHandler)
+	}
+	x.reservation.Release() // nothing, unless the way ended where nobody foresaw
+	x.replay.detach()
+	x.body.Release()
+	status := x.w.status
+	if x.hijacked {
+		status = x.status
+	}
+	first := ""
+	if len(x.covers) > 0 {
+		first = x.covers[0].policy.Name
+	}
+	x.h.events.Served(first, status)
+	if x.upstreamTook > 0 {
+		x.h.events.Upstream(x.upstreamTook)
+	}
+	if !x.h.log.Enabled(x.r.Context(), slog.LevelInfo) {
+		return
+	}
+	x.h.log.LogAttrs(x.r.Context(), slog.LevelInfo, "request", x.accessAttrs(status)...)
+}
+
+func (x *exchange) accessAttrs(status int) []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 16),
+		slog.String("request_id", x.id),
+		slog.String("method", x.r.Method),
+		slog.Int("status", status),
+		slog.String("realm", x.realm.Name),
+		x.names.Address("client", x.client.Addr),
+		slog.String("client_reason", x.client.Reason.String()),
+		slog.Duration("took", time.Since(x.began)),
+	)
+	if x.client.Degraded {
+		attrs = append(attrs, slog.Bool("client_degraded", true))
+	}
+	if len(x.covers) > 0 {
+		names := make([]string, len(x.covers))
+		for i := range x.covers {
+			names[i] = x.covers[i].policy.Name
+		}
+		// The route, never the path, which may hold a name or a token that was sent by mail.
+		route := x.routes[x.covers[0].hit.Route].Match.Path
+		attrs = append(attrs, slog.Any("policies", names), slog.String("route", route), slog.Duration("store", x.storeTook))
+		if t := x.covers[0].targets; len(t) == 1 && t[0].named {
+			attrs = append(attrs, x.names.Name("target", t[0].value))
+		}
+	}
+	if x.refusedBy != nil {
+		attrs = append(attrs, slog.String("refused_by", x.refusedBy.rule.Policy), slog.String("dimension", x.refusedBy.rule.Dimension.String()))
+	}
+	if x.verdict != "" {
+		attrs = append(attrs, slog.String("verdict", x.verdict))
+	}
+	if x.upstreamTook > 0 {
+		attrs = append(attrs, slog.Duration("upstream", x.upstreamTook))
+	}
+	return attrs
+}
+
+// response remembers what was answered.
+type response struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *response) WriteHeader(code int) {
+	if code >= 200 || code == http.StatusSwitchingProtocols {
+		w.status = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets an [http.ResponseController] reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// slots is a bounded number of places.
+type slots struct{ c chan struct{} }
+
+func newSlots(n int) slots { return slots{make(chan struct{}, n)} }
+
+func (s slots) take() bool {
+	select {
+	case s.c <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s slots) give() { <-s.c }
+
+// errClientGone ends an exchange whose client has hung up: there is nobody to tell.
+var errClientGone = errors.New("the client has hung up")

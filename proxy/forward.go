@@ -1,0 +1,432 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"sync"
+	"time"
+)
+
+// forward sends the request to the backend and its answer to the client. An error means that nothing was sent to
+// the client yet. An answer that breaks off half-way ends the client's connection, as it must.
+func (x *exchange) forward() error {
+	u := x.upstream
+	if x.r.Context().Err() != nil {
+		x.reservation.Release() // the backend never heard of it [L9]
+		return errClientGone
+	}
+	if !u.take() {
+		x.reservation.Release()
+		return failure{status: http.StatusServiceUnavailable, code: "too_many_requests_in_flight", retryAfter: 1}
+	}
+	defer u.give()
+
+	ctx, done := x.callContext()
+	defer done()
+	early := &informant{x: x}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: early.pass})
+	out, upgrade := x.outgoing(ctx)
+	started := time.Now()
+	res, err := u.via.RoundTrip(out)
+	x.upstreamTook = time.Since(started)
+	early.end()
+	if err != nil {
+		x.unanswered(err)
+		return x.badGateway(err)
+	}
+	x.answered(res)
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return x.switchProtocols(res, upgrade)
+	}
+	x.copyAnswer(res)
+	return nil
+}
+
+// outgoing is the request as the backend gets it. upgrade is the protocol that the client wants to switch to, or "".
+func (x *exchange) outgoing(ctx context.Context) (out *http.Request, upgrade string) {
+	r := x.r
+	upgrade = upgradeOf(r.Header)
+	out = (&http.Request{
+		Method:        r.Method,
+		Header:        x.forwarding.Rewrite(r.Header, x.client, r.Host, r.TLS != nil),
+		ContentLength: r.ContentLength,
+		Trailer:       r.Trailer,
+		Proto:         "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	x.sendBody(out)
+	x.upstream.address(out, r)
+	x.prepare(out.Header)
+	hideIdempotency(out.Header)
+	out.Header["X-Request-Id"] = []string{x.id}
+	if _, ok := out.Header["User-Agent"]; !ok {
+		out.Header["User-Agent"] = nil // or the transport would add its own
+	}
+	if upgrade != "" {
+		out.Header["Connection"], out.Header["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
+	}
+	return out, upgrade
+}
+
+// hideIdempotency spells the fields in a way that the transport overlooks and the backend does not: for a request that has
+// one it takes any method to be safe to repeat, and a login that was sent twice would be judged twice.
+func hideIdempotency(h http.Header) {
+	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if lines, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = lines
+		}
+	}
+}
+
+// sendBody gives the backend the body: what was buffered, byte for byte, or what the client is still sending.
+func (x *exchange) sendBody(out *http.Request) {
+	r := x.r
+	raw := x.body.Raw()
+	switch {
+	case x.body != nil && x.rest == unread:
+		x.replay = &replay{rest: raw}
+		out.Body = io.NopCloser(io.MultiReader(x.replay, r.Body))
+	case x.body != nil && len(raw) > 0:
+		x.replay = &replay{rest: raw}
+		out.Body = io.NopCloser(x.replay)
+		if r.ContentLength >= 0 || len(r.Trailer) == 0 { // only a body without a length can have trailers
+			out.ContentLength = int64(len(raw))
+		}
+	case x.body != nil || !hasBody(r):
+		out.Body, out.ContentLength = http.NoBody, 0
+	default:
+		out.Body = io.NopCloser(r.Body) // closing it waits for what the client has yet to send
+	}
+	if x.rest == whole {
+		delete(out.Header, "Expect") // the body is here already
+	} else if x.sending() {
+		// A backend may answer before it has read all. The server must not take that for the end of the request and swallow
+		// what is still to come.
+		_ = http.NewResponseController(x.w).EnableFullDuplex()
+	}
+}
+
+// replay reads a buffered body once. It is not one of the readers that the transport knows how to rewind, since a
+// login that was sent twice would be judged twice. A transport may read on after it has answered, so the buffer is taken
+// away from it before it serves another request.
+type replay struct {
+	mu   sync.Mutex
+	rest []byte
+	gone bool
+}
+
+func (r *replay) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.gone:
+		return 0, io.ErrClosedPipe
+	case len(r.rest) == 0:
+		return 0, io.EOF
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// detach ends the use of the buffer. A nil replay has none.
+func (r *replay) detach() {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rest, r.gone = nil, true
+}
+
+// callContext is what the upstream call lives by. A call that nobody judges ends with the client. One whose verdict
+// is awaited goes on when the client hangs up, or hanging up would be a free guess [L9]; but only so many do, and none for
+// longer than the backend is given for a header.
+func (x *exchange) callContext() (context.Context, func()) {
+	if x.reservation == nil {
+		return context.WithCancel(x.r.Context())
+	}
+	ctx, cancel := context.WithCancel(x.h.closing)
+	var mu sync.Mutex
+	var orphan *time.Timer
+	stop := context.AfterFunc(x.r.Context(), func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil || !x.h.orphans.take() {
+			cancel()
+			return
+		}
+		orphan = time.AfterFunc(x.upstream.orphanTime(), cancel)
+	})
+	return ctx, func() {
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if orphan != nil {
+			orphan.Stop()
+			x.h.orphans.give()
+		}
+		cancel()
+	}
+}
+
+// informant passes 103 and its like on to a client that can take them. 100 is the server's own affair. The transport may
+// still call it when its call is over, and the answer is no longer there to be added to.
+type informant struct {
+	x    *exchange
+	mu   sync.Mutex
+	over bool
+}
+
+func (i *informant) pass(code int, header textproto.MIMEHeader) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.over || code == http.StatusContinue || !i.x.r.ProtoAtLeast(1, 1) {
+		return nil
+	}
+	h := i.x.w.Header()
+	copyHeader(h, http.Header(header))
+	i.x.w.WriteHeader(code)
+	clear(h)
+	return nil
+}
+
+func (i *informant) end() {
+	i.mu.Lock()
+	i.over = true
+	i.mu.Unlock()
+}
+
+// badGateway says why there is no answer: 504 when time ran out, 502 otherwise.
+func (x *exchange) badGateway(err error) error {
+	if x.r.Context().Err() != nil {
+		return errClientGone
+	}
+	var t interface{ Timeout() bool }
+	if errors.Is(err, context.DeadlineExceeded) || (errors.As(err, &t) && t.Timeout()) {
+		return failure{status: http.StatusGatewayTimeout, code: "upstream_timeout", cause: err}
+	}
+	return failure{status: http.StatusBadGateway, code: "bad_gateway", cause: err}
+}
+
+// copyAnswer passes the answer on: header, body as it comes, trailers.
+func (x *exchange) copyAnswer(res *http.Response) {
+	defer res.Body.Close()
+	h := x.w.Header()
+	copyHeader(h, res.Header)
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // or the server would guess one
+	}
+	x.finishHeader(h)
+	announced := len(res.Trailer)
+	for name := range res.Trailer {
+		h.Add("Trailer", name)
+	}
+	x.w.WriteHeader(res.StatusCode)
+
+	if err := x.copyBody(res); err != nil {
+		x.readVerdict(res.Body)
+		// The client must not take a part for the whole; the header is gone, so only the connection can tell.
+		x.breakOff(err)
+	}
+	prefix := ""
+	if len(res.Trailer) != announced {
+		prefix = http.TrailerPrefix
+	}
+	for name, vv := range res.Trailer {
+		h[prefix+name] = vv
+	}
+	x.drain()
+}
+
+// finishHeader adds what every answer of the backend carries to the client.
+func (x *exchange) finishHeader(h http.Header) {
+	h["X-Request-Id"] = []string{x.id}
+	if x.rateLimit != "" {
+		h["Ratelimit-Policy"], h["Ratelimit"] = []string{x.rateLimitPolicy}, []string{x.rateLimit}
+	}
+}
+
+// breakOff ends the connection of a client that got a part of an answer. [http.ErrAbortHandler] is how a handler says
+// that to the server, which neither logs it nor lets it go further.
+func (x *exchange) breakOff(err error) {
+	x.h.log.Debug("answer broken off", "request_id", x.id, "error", unquoted(err))
+	panic(http.ErrAbortHandler)
+}
+
+// readVerdict reads on although there is nobody left to send the answer to, as far as the verdict needs: it must not
+// depend on when the client hangs up [L9]. What broke off on the backend's side ends it at once.
+func (x *exchange) readVerdict(body io.Reader) {
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	for x.reservation != nil && x.awaited > 0 {
+		if _, err := body.Read(*buf); err != nil {
+			return
+		}
+	}
+}
+
+var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// copyBody copies the body. What has come is never held back for the rest: that may be a stream which somebody watches.
+func (x *exchange) copyBody(res *http.Response) error {
+	left := res.ContentLength
+	rc := http.NewResponseController(x.w)
+	flush := func() error {
+		if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return fmt.Errorf("sending the answer: %w", err)
+		}
+		return nil
+	}
+	if left < 0 {
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	buf := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(buf)
+	for {
+		n, err := res.Body.Read(*buf)
+		if n > 0 {
+			if _, werr := x.w.Write((*buf)[:n]); werr != nil {
+				return fmt.Errorf("sending the answer: %w", werr)
+			}
+			if left -= int64(n); left != 0 {
+				if werr := flush(); werr != nil {
+					return werr
+				}
+			}
+		}
+		switch err {
+		case nil:
+		case io.EOF:
+			return nil
+		default:
+			return fmt.Errorf("reading the answer: %w", err)
+		}
+	}
+}
+
+// upgradeOf is the protocol that a request or an answer switches to, or "". Other versions of HTTP are none: what is
+// said in them would pass every policy by.
+func upgradeOf(h http.Header) string {
+	p := h["Upgrade"]
+	if len(p) != 1 || !nominates(h["Connection"], "upgrade") {
+		return ""
+	}
+	for protocol := range strings.SplitSeq(strings.ToLower(p[0]), ",") {
+		protocol = textproto.TrimString(protocol)
+		if strings.HasPrefix(protocol, "h2") || strings.HasPrefix(protocol, "http") || strings.HasPrefix(protocol, "tls") {
+			return ""
+		}
+	}
+	return p[0]
+}
+
+// nominates reports whether lines of a Connection header hold the option.
+func nominates(lines []string, option string) bool {
+	for _, line := range lines {
+		for token := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(textproto.TrimString(token), option) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// switchProtocols joins the two connections, for as long as both sides talk.
+func (x *exchange) switchProtocols(res *http.Response, wanted string) error {
+	backend, ok := res.Body.(io.ReadWriteCloser)
+	if !ok || wanted == "" || !strings.EqualFold(upgradeOf(res.Header), wanted) {
+		_ = res.Body.Close()
+		return failure{status: http.StatusBadGateway, code: "bad_gateway", cause: errors.New("the backend switched to a protocol nobody asked for")}
+	}
+	defer backend.Close()
+	h := x.w.Header()
+	copyHeader(h, res.Header)
+	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{upgradeOf(res.Header)}
+	x.finishHeader(h)
+	rc := http.NewResponseController(x.w)
+	client, buffered, err := rc.Hijack()
+	if err != nil {
+		return failure{status: http.StatusBadGateway, code: "bad_gateway", cause: fmt.Errorf("taking the connection over: %w", err)}
+	}
+	defer client.Close()
+	x.h.switched.Add(1)
+	defer x.h.switched.Done()
+	x.status, x.hijacked = res.StatusCode, true
+	_ = client.SetDeadline(time.Time{})
+	if err := writeSwitch(buffered, h); err != nil {
+		return nil // the client is gone
+	}
+	stop := context.AfterFunc(x.h.closing, func() {
+		_ = client.Close()
+		_ = backend.Close()
+	})
+	defer stop()
+	join(client, buffered.Reader, backend)
+	return nil
+}
+
+func writeSwitch(b *bufio.ReadWriter, h http.Header) error {
+	if _, err := b.WriteString("HTTP/1.1 101 Switching Protocols\r\n"); err != nil {
+		return err
+	}
+	if err := h.Write(b); err != nil {
+		return err
+	}
+	if _, err := b.WriteString("\r\n"); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// join copies both ways. When one side has said its last word the other is told, and both end when each has, or
+// when one is lost.
+func join(client net.Conn, fromClient io.Reader, backend io.ReadWriteCloser) {
+	ended := make(chan bool, 2)
+	pipe := func(dst io.Writer, src io.Reader) {
+		_, err := io.Copy(dst, src)
+		half, ok := dst.(interface{ CloseWrite() error })
+		ended <- err == nil && ok && half.CloseWrite() == nil
+	}
+	go pipe(backend, fromClient)
+	go pipe(client, backend)
+	if clean := <-ended; !clean {
+		_ = client.Close()
+		_ = backend.Close()
+	}
+	<-ended
+}
+
+// copyHeader copies what an answer says to the client, and not to this connection.
+func copyHeader(dst, src http.Header) {
+	for k, vv := range src {
+		if !hopByHop(k) {
+			dst[k] = vv
+		}
+	}
+	for _, line := range src["Connection"] {
+		for token := range strings.SplitSeq(line, ",") {
+			delete(dst, textproto.CanonicalMIMEHeaderKey(textproto.TrimString(token)))
+		}
+	}
+}
+
+func hopByHop(canonical string) bool {
+	switch canonical {
+	case "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Proxy-Authenticate", "Proxy-Authorization":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,585 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"authgate/limits"
+	"authgate/proxy"
+)
+
+// scripted starts a backend that does exactly what a test writes, once for each connection.
+func scripted(t *testing.T, script func(*conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			go func() {
+				defer c.Close()
+				script(&conn{Conn: c, t: t, in: bufio.NewReader(c)})
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// ask reads one request from the connection, header and body.
+func (c *conn) ask() (*http.Request, string) {
+	r, err := http.ReadRequest(c.in)
+	if err != nil {
+		return nil, ""
+	}
+	body, _ := io.ReadAll(r.Body)
+	return r, string(body)
+}
+
+// open is a gate that guards nothing, in front of a real backend, behind a real listener.
+func open(t *testing.T, url string) string {
+	t.Helper()
+	return newGate(t, setup{url: url}).serve()
+}
+
+// A request reaches the backend as it was spelled.
+func TestTargetIsSentAsItCame(t *testing.T) {
+	for _, test := range []struct {
+		name, line, base string
+		want, host       string // "" is that of the Host header
+	}{
+		{"plain", "GET /a?b=c HTTP/1.1", "", "/a?b=c", ""},
+		{"escapes", "GET /a%2Fb//c?x=%zz; HTTP/1.1", "", "/a%2Fb//c?x=%zz;", ""},
+		{"what Go would escape", `GET /a|b"c/{d}^?q="|<> HTTP/1.1`, "", `/a|b"c/{d}^?q="|<>`, ""},
+		{"bytes above ASCII", "GET /\xff\xc3\xbc?\xff HTTP/1.1", "", "/\xff\xc3\xbc?\xff", ""},
+		{"lower case escapes", "GET /%c3%bc/%2e%2e/x HTTP/1.1", "", "/%c3%bc/%2e%2e/x", ""},
+		{"dots", "GET /a/./b/../c HTTP/1.1", "", "/a/./b/../c", ""},
+		{"two slashes first", "GET //evil.test/a%2fb?c HTTP/1.1", "", "//evil.test/a%2fb?c", ""},
+		{"an empty query", "GET /a? HTTP/1.1", "", "/a?", ""},
+		{"a fragment", "GET /a#b HTTP/1.1", "", "/a#b", ""},
+		{"params", "GET /a;b=c/d HTTP/1.1", "", "/a;b=c/d", ""},
+		{"absolute form", "GET http://other.test/a%2Fb?c HTTP/1.1", "", "/a%2Fb?c", "other.test"},
+		{"absolute form without a path", "GET http://other.test?c HTTP/1.1", "", "/?c", "other.test"},
+		{"asterisk form", "OPTIONS * HTTP/1.1", "", "*", ""},
+		{"below a path", "GET /a%2Fb?c HTTP/1.1", "/auth/", "/auth/a%2Fb?c", ""},
+		{"the root below a path", "GET / HTTP/1.1", "/auth", "/auth/", ""},
+		{"an unusual method", "PROPFIND /a HTTP/1.1", "", "/a", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := make(chan *http.Request, 1)
+			url := scripted(t, func(c *conn) {
+				r, _ := c.ask()
+				c.write("HTTP/1.1 204 No Content\r\n\r\n")
+				got <- r
+			})
+			c := dial(t, open(t, url+test.base))
+			c.write(test.line + "\r\nHost: auth.test\r\n\r\n")
+			if res, body := c.read(); res.StatusCode != 204 {
+				t.Fatalf("got %d %q", res.StatusCode, body)
+			}
+			r := <-got
+			if test.host == "" {
+				test.host = "auth.test"
+			}
+			if r.RequestURI != test.want || r.Host != test.host || r.Method != strings.Fields(test.line)[0] {
+				t.Errorf("the backend got %s %q for %q, want %q for %q", r.Method, r.RequestURI, r.Host, test.want, test.host)
+			}
+		})
+	}
+}
+
+// The backend gets the client's own header and nothing that the gateway's transport would add.
+func TestHeaderIsSentAsItCame(t *testing.T) {
+	var got received
+	g := newGate(t, setup{url: backend(t, &got).URL, upstream: func(u *proxy.UpstreamConfig) {
+		u.SecretHeader.Name, u.SecretHeader.Value = "x-gateway-proof", "s3cret"
+	}})
+	c := dial(t, g.serve())
+	c.write("GET / HTTP/1.1\r\nHost: auth.test\r\nX-A: 1\r\nX-A: 2\r\nCookie: s=1\r\nx-gateway-proof: forged\r\nConnection: X-B, keep-alive\r\nX-B: 3\r\n\r\n")
+	res, _ := c.read()
+	want := http.Header{
+		"X-A": {"1", "2"}, "Cookie": {"s=1"}, "X-Gateway-Proof": {"s3cret"}, "X-Request-Id": {res.Header.Get("X-Request-Id")},
+		"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"auth.test"}, "X-Forwarded-Port": {"80"},
+		"X-Real-Ip": {"127.0.0.1"},
+	}
+	if h := got.last().header; fmt.Sprint(h) != fmt.Sprint(want) {
+		t.Errorf("the backend got %v, want %v", h, want)
+	}
+}
+
+func TestOwnHost(t *testing.T) {
+	var got received
+	s := backend(t, &got)
+	g := newGate(t, setup{url: s.URL, upstream: func(u *proxy.UpstreamConfig) { u.OwnHost = true }})
+	c := dial(t, g.serve())
+	c.write("GET / HTTP/1.1\r\nHost: auth.test\r\n\r\n")
+	c.read()
+	if host := got.last().host; "http://"+host != s.URL {
+		t.Errorf("the backend got Host %q, want its own", host)
+	}
+}
+
+// A large upload and a large download pass at once, in memory that does not grow with them.
+func TestStreamsInConstantMemory(t *testing.T) {
+	const size = 10 << 20
+	echo := backend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		_ = rc.EnableFullDuplex()
+		_ = rc.Flush() // the answer begins before the request ends
+		buf := make([]byte, 8<<10)
+		_, _ = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r.Body}, buf)
+	}))
+	addr := open(t, echo.URL)
+	for _, transfer := range []string{"length", "chunked"} {
+		t.Run(transfer, func(t *testing.T) {
+			c := dial(t, addr)
+			block := bytes.Repeat([]byte("0123456789abcdef"), 1<<10)
+			sent := make(chan error, 1)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			go func() {
+				var err error
+				if transfer == "length" {
+					_, err = fmt.Fprintf(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+				} else {
+					_, err = fmt.Fprint(c, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+				}
+				for n := 0; n < size && err == nil; n += len(block) {
+					if transfer == "chunked" {
+						_, _ = fmt.Fprintf(c, "%x\r\n", len(block))
+					}
+					if _, err = c.Write(block); transfer == "chunked" {
+						_, _ = io.WriteString(c, "\r\n")
+					}
+				}
+				if transfer == "chunked" {
+					_, err = io.WriteString(c, "0\r\n\r\n")
+				}
+				sent <- err
+			}()
+			res := c.head()
+			n, buf := 0, make([]byte, 16<<10)
+			for {
+				m, err := io.ReadFull(res.Body, buf)
+				if !bytes.Equal(buf[:m], block[:m]) {
+					t.Fatalf("what came back differs after %d bytes", n)
+				}
+				if n += m; err != nil {
+					break
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if err := <-sent; err != nil || n != size {
+				t.Errorf("got %d bytes back, want %d; %v", n, size, err)
+			}
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > size/4 {
+				t.Errorf("%d bytes were allocated for %d bytes both ways", grown, size)
+			}
+		})
+	}
+}
+
+// Whatever has come is passed on before more comes: server-sent events, and answers whose length is known.
+func TestAnswersAreNotHeldBack(t *testing.T) {
+	for _, test := range []struct{ name, header, first, second string }{
+		{"server-sent events", "Content-Type: text/event-stream\r\nTransfer-Encoding: chunked", "d\r\ndata: one\n\n\r\n\r\n", "d\r\ndata: two\n\n\r\n\r\n0\r\n\r\n"},
+		{"until the connection ends", "Connection: close", "data: one\n\n\r\n", "data: two\n\n\r\n"},
+		{"a known length", "Content-Length: 26", "data: one\n\n\r\n", "data: two\n\n\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			seen := make(chan bool)
+			url := scripted(t, func(c *conn) {
+				c.ask()
+				c.write("HTTP/1.1 200 OK\r\n" + test.header + "\r\n\r\n")
+				<-seen // the header alone is passed on
+				c.write(test.first)
+				<-seen
+				c.write(test.second)
+			})
+			c := dial(t, open(t, url))
+			c.write("GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+			if test.name == "a known length" {
+				seen <- true // such a header may wait for its body
+			}
+			res := c.head()
+			if test.name != "a known length" {
+				seen <- true
+			}
+			buf := make([]byte, 13)
+			for _, want := range []string{"data: one\n\n\r\n", "data: two\n\n\r\n"} {
+				if _, err := io.ReadFull(res.Body, buf); err != nil || string(buf) != want {
+					t.Fatalf("got %q, %v; want %q", buf, err, want)
+				}
+				if want == "data: one\n\n\r\n" {
+					seen <- true
+				}
+			}
+			if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 {
+				t.Errorf("got %q, %v at the end", rest, err)
+			}
+		})
+	}
+}
+
+func TestTrailers(t *testing.T) {
+	got := make(chan http.Header, 2)
+	s := backend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		_, _ = io.Copy(w, r.Body)
+		got <- r.Trailer
+		w.Header().Set("X-Sum", "2")
+		w.Header().Set(http.TrailerPrefix+"X-Unannounced", "3")
+	}))
+	for _, test := range []struct {
+		name     string
+		policies []policy
+	}{{"streamed", nil}, {"read by a policy", []policy{named(5, nil)}}} {
+		t.Run(test.name, func(t *testing.T) {
+			c := dial(t, newGate(t, setup{url: s.URL, policies: test.policies}).serve())
+			c.write("POST /login HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nTrailer: X-In\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-In: 1\r\n\r\n")
+			res, body := c.read()
+			if body != "abc" || res.Trailer.Get("X-Sum") != "2" || res.Trailer.Get("X-Unannounced") != "3" {
+				t.Errorf("the client got %q and trailers %v", body, res.Trailer)
+			}
+			if in := <-got; in.Get("X-In") != "1" {
+				t.Errorf("the backend got trailers %v", in)
+			}
+		})
+	}
+}
+
+func TestEarlyHints(t *testing.T) {
+	s := backend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(103)
+		w.Header().Del("Link")
+		w.WriteHeader(200)
+	}))
+	var hints []string
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+		hints = append(hints, fmt.Sprint(code, h.Get("Link")))
+		return nil
+	}}
+	r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "GET", "http://"+open(t, s.URL), nil)
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if fmt.Sprint(hints) != "[103</style.css>; rel=preload]" || res.StatusCode != 200 || res.Header.Get("Link") != "" {
+		t.Errorf("got hints %q, then %d with Link %q", hints, res.StatusCode, res.Header.Get("Link"))
+	}
+	c := dial(t, open(t, s.URL))
+	c.write("GET / HTTP/1.0\r\n\r\n")
+	if res, _ := c.read(); res.StatusCode != 200 {
+		t.Errorf("an old client got %d first, want 200", res.StatusCode)
+	}
+}
+
+// Whether an upload is wanted is asked of the backend itself, unless a policy has to read it anyway.
+func TestContinue(t *testing.T) {
+	asked := make(chan string, 1)
+	url := scripted(t, func(c *conn) {
+		r, err := http.ReadRequest(c.in)
+		if err != nil {
+			return
+		}
+		asked <- r.Header.Get("Expect")
+		if r.URL.Path == "/no" {
+			c.write("HTTP/1.1 417 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			return
+		}
+		c.write("HTTP/1.1 100 Continue\r\n\r\n")
+		body, _ := io.ReadAll(r.Body)
+		c.write(fmt.Sprintf("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	})
+	addr := newGate(t, setup{url: url, policies: []policy{named(5, nil)}}).serve()
+	for _, test := range []struct{ path, expect string }{{"/upload", "100-continue"}, {"/login", ""}} {
+		c := dial(t, addr)
+		c.write("POST " + test.path + " HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+		if line, _ := c.in.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
+			t.Fatalf("%s: got %q", test.path, line)
+		}
+		_, _ = c.in.ReadString('\n')
+		c.write("abc")
+		if res, body := c.read(); res.StatusCode != 200 || body != "abc" {
+			t.Errorf("%s: got %d %q", test.path, res.StatusCode, body)
+		}
+		if got := <-asked; got != test.expect {
+			t.Errorf("%s: the backend got Expect: %q, want %q", test.path, got, test.expect)
+		}
+	}
+	c := dial(t, addr)
+	c.write("POST /no HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+	if res, _ := c.read(); res.StatusCode != 417 {
+		t.Errorf("got %d, want the backend's 417", res.StatusCode)
+	}
+}
+
+// Answers without a body keep what they say of it, and old clients get what they can read.
+func TestBodylessAnswers(t *testing.T) {
+	for _, test := range []struct {
+		name, request, answer string
+		status                int
+		header                map[string]string // "" is absent
+		body                  string
+	}{
+		{"HEAD", "HEAD / HTTP/1.1", "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n", 200, map[string]string{"Content-Length": "1234", "Content-Type": ""}, ""},
+		{"204", "GET / HTTP/1.1", "HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n", 204, map[string]string{"X-A": "b", "Content-Length": ""}, ""},
+		{"304", "GET / HTTP/1.1", "HTTP/1.1 304 Not Modified\r\nEtag: \"x\"\r\nContent-Length: 1234\r\n\r\n", 304, map[string]string{"Etag": `"x"`}, ""},
+		{"an empty 200", "GET / HTTP/1.1", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, map[string]string{"Content-Length": "0"}, ""},
+		{"no type", "GET / HTTP/1.1", "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", 200, map[string]string{"Content-Type": ""}, "<html>"},
+		{"HTTP/1.0", "GET / HTTP/1.0", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 200, map[string]string{"Transfer-Encoding": ""}, "abc"},
+		{"an old backend", "GET / HTTP/1.1", "HTTP/1.0 200 OK\r\n\r\nabc", 200, nil, "abc"},
+		{"an unusual status", "GET / HTTP/1.1", "HTTP/1.1 299 Well\r\nContent-Length: 0\r\n\r\n", 299, nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			url := scripted(t, func(c *conn) { c.ask(); c.write(test.answer) })
+			c := dial(t, open(t, url))
+			c.write(test.request + "\r\nHost: x\r\n\r\n")
+			c.request = &http.Request{Method: strings.Fields(test.request)[0]}
+			res, body := c.read()
+			if res.StatusCode != test.status || body != test.body {
+				t.Errorf("got %d %q, want %d %q", res.StatusCode, body, test.status, test.body)
+			}
+			for name, want := range test.header {
+				if got := res.Header.Get(name); got != want {
+					t.Errorf("got %s: %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// A backend that closes idle connections is dialled again, and what may have reached it is never sent twice.
+func TestIdleConnections(t *testing.T) {
+	var requests atomic.Int32
+	url := scripted(t, func(c *conn) {
+		c.ask()
+		requests.Add(1)
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") // and closes without saying so
+	})
+	g := newGate(t, setup{url: url, policies: []policy{named(100, nil)}})
+	addr := g.serve()
+	for i := range 20 {
+		c := dial(t, addr)
+		c.write("POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{\"user\":\"bob\"}")
+		if res, _ := c.read(); res.StatusCode != 200 && res.StatusCode != 502 {
+			t.Errorf("request %d got %d", i, res.StatusCode)
+		}
+	}
+	if n := requests.Load(); n > 20 {
+		t.Errorf("the backend got %d requests for 20", n)
+	}
+}
+
+func TestNothingIsSentTwice(t *testing.T) {
+	for _, test := range []struct{ name, head string }{
+		{"a body", "POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{\"user\":\"bob\"}"},
+		{"no body", "POST /login HTTP/1.1\r\nHost: x\r\n\r\n"},
+		{"a key that says one may", "POST /login HTTP/1.1\r\nHost: x\r\nIdempotency-Key: 1\r\nX-Idempotency-Key: 1\r\n\r\n"},
+		{"no policy", "POST /other HTTP/1.1\r\nHost: x\r\nIdempotency-Key: 1\r\n\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var posts atomic.Int32
+			url := scripted(t, func(c *conn) {
+				for {
+					r, _ := c.ask()
+					if r == nil {
+						return
+					}
+					if r.Method == "POST" {
+						posts.Add(1)
+						if strings.Contains(test.head, "Idempotency") && r.Header.Get("Idempotency-Key") != "1" {
+							t.Errorf("the backend got %v, want the key", r.Header)
+						}
+						return // the connection ends without an answer
+					}
+					c.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				}
+			})
+			addr := newGate(t, setup{url: url, policies: []policy{named(100, nil)}}).serve()
+			c := dial(t, addr)
+			c.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") // so that the connection to the backend is not a new one
+			c.read()
+			c.write(test.head)
+			if res, body := c.read(); res.StatusCode != 502 || body != `{"error":"bad_gateway"}` {
+				t.Errorf("got %d %q", res.StatusCode, body)
+			}
+			if n := posts.Load(); n != 1 {
+				t.Errorf("the backend got the request %d times", n)
+			}
+		})
+	}
+}
+
+// What the backend's trouble looks like to a client, and that nothing of the backend's words gets into the log.
+func TestUpstreamTrouble(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	hold := make(chan bool)
+	defer close(hold)
+	const cookie = "session=hunter2"
+	for _, test := range []struct {
+		name   string
+		script func(*conn)
+		status int
+		word   string
+	}{
+		{"nobody listens", nil, 502, "bad_gateway"},
+		{"it hangs up", func(c *conn) { c.ask() }, 502, "bad_gateway"},
+		{"it speaks no HTTP", func(c *conn) { c.ask(); c.write(cookie + "\r\n\r\n") }, 502, "bad_gateway"},
+		{"a broken header", func(c *conn) { c.ask(); c.write("HTTP/1.1 200 OK\r\nSet-Cookie " + cookie + "\r\n\r\n") }, 502, "bad_gateway"},
+		{"a broken first line", func(c *conn) { c.ask(); c.write("HTTP/1.1 " + cookie + "\r\n\r\n") }, 502, "bad_gateway"},
+		{"it is slow", func(c *conn) { c.ask(); <-hold }, 504, "upstream_timeout"},
+		{"another protocol unasked", func(c *conn) {
+			c.ask()
+			c.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		}, 502, "bad_gateway"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := setup{url: "http://" + closed.Addr().String(), upstream: func(u *proxy.UpstreamConfig) { u.ResponseTimeout = 100 * time.Millisecond }}
+			if test.script != nil {
+				s.url = scripted(t, test.script)
+			}
+			g := newGate(t, s)
+			c := dial(t, g.serve())
+			c.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+			res, body := c.read()
+			if want := `{"error":"` + test.word + `"}`; res.StatusCode != test.status || body != want || res.Header.Get("Content-Type") != "application/json" || res.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("got %d %v %s, want %d %s", res.StatusCode, res.Header, body, test.status, want)
+			}
+			if lines := g.log.lines("request failed"); len(lines) != 1 || lines[0]["code"] != test.word || lines[0]["error"] == "" {
+				t.Errorf("got log lines %v, want one with the cause", lines)
+			}
+			if strings.Contains(g.log.String(), "hunter2") {
+				t.Errorf("the log quotes the backend:\n%s", g.log)
+			}
+		})
+	}
+}
+
+// Whoever sends a large body, or waits to be asked for one, learns that the backend fails or has said enough.
+func TestTroubleDuringAnUpload(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		script func(*conn)
+		wait   bool // for a 100
+		want   int
+	}{
+		{"it hangs up", func(c *conn) { _, _ = http.ReadRequest(c.in) }, false, 502},
+		{"it hangs up on somebody who waits", func(c *conn) { _, _ = http.ReadRequest(c.in) }, true, 502},
+		{"it has heard enough", func(c *conn) {
+			_, _ = http.ReadRequest(c.in)
+			c.write("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c.in)
+		}, false, 413},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := dial(t, open(t, scripted(t, test.script)))
+			began := time.Now()
+			if test.wait {
+				c.write("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 20971520\r\n\r\n")
+			} else {
+				c.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20971520\r\n\r\n")
+				if err := repeat(c, strings.Repeat("x", 1<<20), 20); err != nil {
+					t.Fatalf("the upload broke off: %v", err)
+				}
+			}
+			if res, body := c.read(); res.StatusCode != test.want || time.Since(began) > 2*time.Second {
+				t.Errorf("got %d %q after %v, want %d", res.StatusCode, body, time.Since(began), test.want)
+			}
+		})
+	}
+}
+
+// Beyond so many calls at once a request is refused rather than queued.
+func TestTooManyCalls(t *testing.T) {
+	entered, leave := make(chan bool), make(chan bool)
+	g := newGate(t, setup{
+		backend: backendFunc(func(r *http.Request) (*http.Response, error) {
+			entered <- true
+			<-leave
+			return answer(r, 200, ""), nil
+		}),
+		upstream: func(u *proxy.UpstreamConfig) { u.MaxInFlight = 1 },
+		policies: []policy{{name: "login", target: []string{"json:/user"}, rules: []limits.Rule{failures(limits.Target, 1, time.Hour)}, outcome: verdicts}},
+	})
+	done := make(chan int, 1)
+	go func() { done <- g.ask(post("/other", "")).Code }()
+	<-entered
+	for range 2 { // the second shows that the first gave back what it had reserved
+		w := g.ask(post("/login", `{"user":"bob"}`))
+		if w.Code != 503 || w.Body.String() != `{"error":"too_many_requests_in_flight"}` || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("got %d %s, Retry-After %q", w.Code, w.Body, w.Header().Get("Retry-After"))
+		}
+		_ = g.limiter.Wait(t.Context())
+	}
+	leave <- true
+	if code := <-done; code != 200 {
+		t.Errorf("the call in flight got %d", code)
+	}
+}
+
+// A part of an answer must not look like the whole.
+func TestTruncatedAnswers(t *testing.T) {
+	for _, test := range []struct{ name, answer string }{
+		{"a length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"},
+		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"},
+		{"a broken chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			url := scripted(t, func(c *conn) { c.ask(); c.write(test.answer) })
+			c := dial(t, open(t, url))
+			c.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			res, err := http.ReadResponse(c.in, nil)
+			if err != nil {
+				return // broken off before the header is as good
+			}
+			if body, err := io.ReadAll(res.Body); err == nil {
+				t.Errorf("got %q as if it were whole", body)
+			}
+		})
+	}
+}
+
+func TestUnixSocketAndBasePath(t *testing.T) {
+	var got received
+	path := t.TempDir() + "/backend"
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: &got}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	c := dial(t, open(t, (&url.URL{Scheme: "unix", Path: path}).String()))
+	c.write("GET /a%2Fb HTTP/1.1\r\nHost: auth.test\r\n\r\n")
+	if res, body := c.read(); res.StatusCode != 200 {
+		t.Fatalf("got %d %s", res.StatusCode, body)
+	}
+	if in := got.last(); in.uri != "/a%2Fb" || in.host != "auth.test" {
+		t.Errorf("the backend got %q for %q", in.uri, in.host)
+	}
+}

@@ -1,0 +1,121 @@
+// Package proxy is the way of a request: who sent it, which policies cover it, whom it is about, whether it may
+// pass, what the backend answered, and what that costs.
+package proxy
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"authgate/limits"
+)
+
+// Handler is the gateway's public face, an [http.Handler]. Use [NewHandler]. A new plan may be swapped in at any time;
+// requests under way keep the one they began with.
+type Handler struct {
+	plan    atomic.Pointer[Plan]
+	limiter *limits.Limiter
+	mode    limits.Switchboard
+	events  Events
+	log     *slog.Logger
+	orphans slots
+
+	closing  context.Context // done when the handler is closed
+	end      context.CancelFunc
+	switched sync.WaitGroup // connections that speak another protocol now
+}
+
+// Deps is what a handler works with. All fields are required.
+type Deps struct {
+	Limiter *limits.Limiter
+	Mode    limits.Switchboard // the kill switch
+	Events  Events
+	Log     *slog.Logger
+}
+
+// maxOrphans bounds the upstream calls that go on although their client has hung up [L9].
+const maxOrphans = 256
+
+// NewHandler makes a handler that serves by plan.
+func NewHandler(plan *Plan, d Deps) *Handler {
+	h := &Handler{limiter: d.Limiter, mode: d.Mode, events: d.Events, log: d.Log, orphans: newSlots(maxOrphans)}
+	h.closing, h.end = context.WithCancel(context.Background())
+	h.plan.Store(plan)
+	return h
+}
+
+// Swap makes requests from now on follow another plan.
+func (h *Handler) Swap(plan *Plan) { h.plan.Store(plan) }
+
+// Close ends what a server's shutdown does not know: connections that were switched to another protocol, and calls to the
+// backend that go on without their client. It returns when the former are closed.
+func (h *Handler) Close() {
+	h.end()
+	h.switched.Wait()
+}
+
+// Plan is the plan in force.
+func (h *Handler) Plan() *Plan { return h.plan.Load() }
+
+// ServeHTTP takes one request from its arrival to its answer.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := h.begin(w, r)
+	defer x.end()
+	if err := x.serve(); err != nil {
+		x.fail(err)
+	}
+}
+
+// serve is the whole way of a request. Each step leaves what the next one needs in the exchange.
+func (x *exchange) serve() error {
+	if err := x.resolveClient(); err != nil { // who sent it
+		return err
+	}
+	if own(x.r) {
+		return x.serveOwn()
+	}
+	if err := x.matchPolicies(); err != nil { // which policies
+		return err
+	}
+	if len(x.covers) == 0 {
+		return x.forward()
+	}
+	if err := x.identify(); err != nil { // whom it is about
+		return err
+	}
+	refused, err := x.decide() // may it
+	if err != nil {
+		return err
+	}
+	if refused != nil {
+		return x.refuse(refused)
+	}
+	return x.forward() // what came back, and settling it
+}
+
+// decide asks the limiter. The result is the refusal that the client is told about, or nil.
+func (x *exchange) decide() (*refusal, error) {
+	attempt := x.attempt()
+	if len(attempt.Charges) == 0 {
+		return nil, nil
+	}
+	asked := time.Now()
+	d, reservation, err := x.h.limiter.Decide(x.r.Context(), attempt, x.pendingWait())
+	x.storeTook = time.Since(asked)
+	x.h.events.Decided(x.storeTook)
+	if err != nil {
+		return nil, failure{status: http.StatusServiceUnavailable, code: "unavailable", retryAfter: retryUnavailable, cause: err}
+	}
+	x.reservation = reservation
+	x.report(attempt, &d)
+	if d.Admitted {
+		return nil, nil
+	}
+	if x.r.Context().Err() != nil {
+		return nil, errClientGone
+	}
+	return x.refusalOf(attempt, &d), nil
+}

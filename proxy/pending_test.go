@@ -1,0 +1,189 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"authgate/internal/outcome"
+	"authgate/limits"
+	"authgate/limits/memstore"
+)
+
+// twoSteps is a login by password and code. How the second step is tied to the first is up to the test.
+type twoSteps struct {
+	password, code policy
+}
+
+// steps are the two policies of a two-step login, tied by a selector.
+func steps(key string) twoSteps {
+	rules := []outcome.Rule{
+		{Is: "pending", Status: []string{"202"}},
+		{Is: "success", Status: []string{"200"}},
+		{Is: "factor_failure", Status: []string{"403"}},
+		{Is: "failure", Status: []string{"401"}},
+	}
+	factors := limits.Rule{Class: limits.Factors, Dimension: limits.Target, Limit: 2, Window: time.Hour}
+	return twoSteps{
+		password: policy{name: "login", target: []string{"json:/user"}, pending: key, outcome: rules, rules: []limits.Rule{failures(limits.Target, 2, time.Hour), failures(limits.TargetSource, 2, time.Hour)}},
+		code:     policy{name: "code", pending: key, outcome: rules, rules: []limits.Rule{factors}},
+	}
+}
+
+// stepBackend knows the password "right" and the code "123". It ties the steps by the cookie session=s-USER.
+func stepBackend(r *http.Request) (*http.Response, error) {
+	body := make([]byte, 1000)
+	n, _ := r.Body.Read(body)
+	text := string(body[:n])
+	switch {
+	case r.URL.Path == "/login" && strings.Contains(text, `"right"`):
+		user, _, _ := strings.Cut(strings.TrimPrefix(text, `{"user":"`), `"`)
+		return answer(r, 202, "code please", "Set-Cookie: session=s-"+user+"; Path=/"), nil
+	case r.URL.Path == "/login":
+		return answer(r, 401, "wrong"), nil
+	case strings.Contains(text, `"123"`):
+		return answer(r, 200, "welcome"), nil
+	}
+	return answer(r, 403, "wrong code"), nil
+}
+
+func code(digits string, header ...string) *http.Request {
+	return post("/code", `{"code":"`+digits+`"}`, header...)
+}
+
+// A right password with a second step due neither counts nor clears, and the second step counts for the right user [V5].
+func TestPending(t *testing.T) {
+	for _, test := range []struct {
+		name, key string
+		login     func(user, password string) *http.Request
+		code      func(user, digits string) *http.Request
+	}{
+		{
+			"the cookie that the answer sets", "set_cookie:session", login,
+			func(user, digits string) *http.Request { return code(digits, "Cookie: session=s-"+user) },
+		},
+		{
+			"a cookie from before", "cookie:session",
+			func(user, password string) *http.Request {
+				return with(login(user, password), "Cookie: session=before-"+user)
+			},
+			func(user, digits string) *http.Request { return code(digits, "Cookie: session=before-"+user) },
+		},
+		{
+			"a flow in the query", "query:flow",
+			func(user, password string) *http.Request {
+				r := login(user, password)
+				r.URL.RawQuery, r.RequestURI = "flow=f-"+user, "/login?flow=f-"+user
+				return r
+			},
+			func(user, digits string) *http.Request {
+				r := code(digits)
+				r.URL.RawQuery, r.RequestURI = "flow=f-"+user, "/code?flow=f-"+user
+				return r
+			},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := steps(test.key)
+			start := func() *gate {
+				return newGate(t, setup{backend: backendFunc(stepBackend), policies: []policy{s.password, s.code}})
+			}
+			g := start()
+			// A failure before it stays: pending neither counts nor clears.
+			expect(t, g.codes(test.login("bob", "x"), test.login("bob", "right"), test.login("bob", "y"), test.login("bob", "right")), "401 202 401 429")
+
+			g = start()
+			expect(t, g.codes(
+				test.login("bob", "right"), test.login("eve", "right"),
+				test.code("bob", "1"), from("198.51.100.7", test.code("bob", "2")), test.code("bob", "123"), // bob's codes are used up, from wherever
+				test.code("eve", "1"), test.code("eve", "123"), // eve's are her own
+			), "202 202 403 403 429 403 200")
+
+			// Somebody else's flow counts for whom it is about, not for who uses it.
+			g = start()
+			expect(t, g.codes(
+				test.login("bob", "right"), test.login("eve", "right"),
+				from("198.51.100.7", test.code("bob", "1")), from("198.51.100.7", test.code("bob", "2")), from("198.51.100.7", test.code("eve", "3")),
+				test.code("bob", "123"), test.code("eve", "123"),
+			), "202 202 403 403 403 429 200")
+		})
+	}
+}
+
+// A half-finished login is used once, forgotten after its time, and the latest wins.
+func TestPendingIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := steps("cookie:session")
+		g := newGate(t, setup{backend: backendFunc(stepBackend), policies: []policy{s.password, s.code}})
+		session := func(r *http.Request) *http.Request { return with(r, "Cookie: session=one") }
+		g.ask(session(login("bob", "right")))
+		g.ask(session(code("9")))
+		g.ask(session(login("eve", "right")))
+		expect(t, g.codes(session(code("1")), session(code("2")), session(code("123"))), "403 403 429") // eve's, not bob's
+		g.ask(session(login("zoe", "right")))
+		expect(t, g.codes(session(code("123")), session(code("1")), session(code("1")), session(code("1"))), "200 403 403 403") // used once
+
+		g.ask(session(login("ann", "right")))
+		time.Sleep(10 * time.Minute)
+		expect(t, g.codes(session(code("1")), session(code("1")), session(code("1"))), "403 403 403") // over
+		_ = g.store.Close()
+	})
+}
+
+// A wrong password, or a name that is not outright, is not remembered.
+func TestPendingOnlyAfterTheRightPassword(t *testing.T) {
+	s := steps("cookie:session")
+	g := newGate(t, setup{backend: backendFunc(stepBackend), policies: []policy{s.password, s.code}})
+	session := func(r *http.Request) *http.Request { return with(r, "Cookie: session=one") }
+	g.ask(session(login("bob", "x")))
+	g.ask(session(post("/login", `{"password":"right"}`)))
+	expect(t, g.codes(session(code("1")), session(code("2")), session(code("3"))), "403 403 403")
+}
+
+// Without a store for notes the second step goes on, as one that names nobody.
+func TestPendingWithoutNotes(t *testing.T) {
+	store := &forgetful{memstore.New(memstore.Config{})}
+	defer store.Close()
+	s := steps("cookie:session")
+	g := newGate(t, setup{backend: backendFunc(stepBackend), store: store, policies: []policy{s.password, s.code}})
+	session := func(r *http.Request) *http.Request { return with(r, "Cookie: session=hunter2") }
+	expect(t, g.codes(session(login("bob", "right")), session(code("1"))), "202 403")
+	if lines := g.log.lines("a half-finished login is not remembered"); len(lines) != 1 || strings.Contains(fmt.Sprint(lines), "hunter2") {
+		t.Errorf("got %v, want one warning", lines)
+	}
+}
+
+type forgetful struct{ *memstore.Store }
+
+func (forgetful) Note(context.Context, string, string, time.Duration) error {
+	return errors.New("no room")
+}
+
+func (forgetful) Noted(context.Context, string) (string, error) { return "", errors.New("no room") }
+
+// What is kept of a session is a digest.
+func TestPendingKeepsADigest(t *testing.T) {
+	store := &spying{Store: memstore.New(memstore.Config{})}
+	defer store.Close()
+	s := steps("set_cookie:session")
+	g := newGate(t, setup{backend: backendFunc(stepBackend), store: store, policies: []policy{s.password, s.code}})
+	g.ask(login("bob", "right"))
+	if len(store.keys) != 1 || strings.Contains(store.keys[0], "s-bob") || !strings.HasPrefix(store.keys[0], "default:") {
+		t.Errorf("got keys %q, want one digest of this realm", store.keys)
+	}
+}
+
+type spying struct {
+	*memstore.Store
+	keys []string
+}
+
+func (s *spying) Note(ctx context.Context, key, text string, ttl time.Duration) error {
+	s.keys = append(s.keys, key)
+	return s.Store.Note(ctx, key, text, ttl)
+}

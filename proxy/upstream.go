@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Upstream is the backend: where it is, how it is reached, and how many calls it gets at once. It belongs to
+// the program rather than to a plan, so that connections outlive a reload that does not concern them.
+type Upstream struct {
+	cfg   UpstreamConfig
+	via   http.RoundTripper
+	slots chan struct{}
+}
+
+// UpstreamConfig says where the backend is and what it is given. Zero times mean no limit.
+type UpstreamConfig struct {
+	// URL is http://, https://, h2c:// or unix:///path. A path of the first three is put before that of every request.
+	URL *url.URL
+	// OwnHost sends the URL's host as the Host header instead of the client's.
+	OwnHost bool
+
+	ConnectTimeout  time.Duration
+	ResponseTimeout time.Duration // until the response header
+	MaxIdle         int           // connections kept for the next request
+	MaxInFlight     int           // calls at once; beyond that a request is refused with 503
+
+	TLS *tls.Config // for https; nil: the system's roots
+
+	// SecretHeader, unless its name is empty, proves to the backend that a request came through here.
+	SecretHeader struct{ Name, Value string }
+
+	// Transport takes the place of the network in tests.
+	Transport http.RoundTripper
+}
+
+// NewUpstream makes the backend's side. Nothing is dialled until the first request.
+func NewUpstream(cfg UpstreamConfig) *Upstream {
+	cfg.SecretHeader.Name = http.CanonicalHeaderKey(cfg.SecretHeader.Name)
+	u := &Upstream{cfg: cfg, via: cfg.Transport, slots: make(chan struct{}, max(1, cfg.MaxInFlight))}
+	if u.via == nil {
+		u.via = newTransport(cfg)
+	}
+	return u
+}
+
+func newTransport(cfg UpstreamConfig) *http.Transport {
+	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second}
+	t := &http.Transport{
+		DialContext:           dialer.DialContext,
+		TLSClientConfig:       cfg.TLS,
+		TLSHandshakeTimeout:   cfg.ConnectTimeout,
+		ResponseHeaderTimeout: cfg.ResponseTimeout,
+		ExpectContinueTimeout: time.Second,
+		MaxIdleConns:          cfg.MaxIdle,
+		MaxIdleConnsPerHost:   cfg.MaxIdle,
+		IdleConnTimeout:       90 * time.Second,
+		DisableCompression:    true, // what the client asked for is what it gets
+		WriteBufferSize:       16 << 10,
+		ReadBufferSize:        16 << 10,
+		Protocols:             new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	switch cfg.URL.Scheme {
+	case "https":
+		t.Protocols.SetHTTP2(true)
+	case "h2c":
+		t.Protocols.SetHTTP1(false)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	case "unix":
+		path := cfg.URL.Path
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
+	}
+	return t
+}
+
+// Close closes idle connections; calls in flight go on.
+func (u *Upstream) Close() {
+	if t, ok := u.via.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// take takes a slot for one call; false when all are taken.
+func (u *Upstream) take() bool {
+	select {
+	case u.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (u *Upstream) give() { <-u.slots }
+
+// orphanTime is how long a call may go on after its client has hung up.
+func (u *Upstream) orphanTime() time.Duration {
+	if u.cfg.ResponseTimeout > 0 {
+		return u.cfg.ResponseTimeout
+	}
+	return time.Minute
+}
+
+// address fills in where a request goes.
+func (u *Upstream) address(out *http.Request, in *http.Request) {
+	out.URL = requestURL(in)
+	switch u.cfg.URL.Scheme {
+	case "unix":
+		out.URL.Scheme, out.URL.Host = "http", "unix"
+	case "h2c":
+		out.URL.Scheme, out.URL.Host = "http", u.cfg.URL.Host
+	default:
+		out.URL.Scheme, out.URL.Host = u.cfg.URL.Scheme, u.cfg.URL.Host
+	}
+	if base := u.cfg.URL.EscapedPath(); u.cfg.URL.Scheme != "unix" && base != "" && base != "/" {
+		prefix(out.URL, u.cfg.URL)
+	}
+	out.Host = in.Host
+	if u.cfg.OwnHost {
+		out.Host = u.cfg.URL.Host
+	}
+	if n := u.cfg.SecretHeader.Name; n != "" {
+		out.Header[n] = []string{u.cfg.SecretHeader.Value}
+	}
+}
+
+// requestURL is the path and query of a request, spelled as they came.
+func requestURL(in *http.Request) *url.URL {
+	u := &url.URL{Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery}
+	if in.RequestURI == "*" {
+		u.Opaque = "*"
+		return u
+	}
+	// Path and RawPath lose a spelling that Go would not have chosen. Opaque keeps it, but cannot begin with
+	// two slashes, which would make it an authority.
+	if raw := in.RequestURI; len(raw) > 1 && raw[0] == '/' && raw[1] != '/' {
+		for i := range len(raw) {
+			if raw[i] == '?' {
+				raw = raw[:i]
+				break
+			}
+		}
+		if u.EscapedPath() != raw {
+			u.Opaque = raw
+		}
+	}
+	return u
+}
+
+// prefix puts the base's path in front, without doubling or losing a slash.
+func prefix(u, base *url.URL) {
+	left := base.EscapedPath()
+	for len(left) > 0 && left[len(left)-1] == '/' {
+		left = left[:len(left)-1]
+	}
+	right := u.Opaque
+	if right == "" {
+		right = u.EscapedPath()
+	}
+	if right == "" || right == "*" {
+		right = "/"
+	}
+	u.Path, u.RawPath, u.Opaque = "", "", left+right
+}
