@@ -231,6 +231,10 @@ type schema struct {
 
 // walk notes every key at or below the path that has a value of its own.
 func (s schema) walk(path string, required bool, into map[string]property) {
+	if path == "realms.NAME.policies" || path == "realms.NAME.apps.NAME.policies" { // the rules are those of policies
+		into[path] = property{}
+		return
+	}
 	whole := s
 	if len(s.AnyOf) > 0 && s.AnyOf[0].Type != "array" { // a value or nothing
 		s = s.AnyOf[0]

@@ -57,7 +57,7 @@ func TestErrorWords(t *testing.T) {
 		{"admin", "## The admin listener"},
 	} {
 		code := source(t, false, side.folder)
-		want := all(`\bcode:\s*"([a-z_]+)"`, code)
+		want := all(`\bcode:\s*"([A-Za-z_.]+)"`, code)
 		want = append(want, all(`\bfault\{[^,}"]+,\s*"([a-z_]+)"`, code)...)
 		want = append(want, all(`\{"error":"([a-z_]+)"`, code)...)
 		if i := slices.Index(want, "client_"); i >= 0 { // completed by the state of what was read
@@ -65,7 +65,7 @@ func TestErrorWords(t *testing.T) {
 		}
 		slices.Sort(want)
 		same(t, side.folder+" error word", slices.Compact(want),
-			all("(?m)^\\| [1-5][0-9][0-9] \\| `([a-z_]+)` \\|", map[string]string{"": section(t, reference, side.heading)}))
+			all("(?m)^\\| [1-5][0-9][0-9] \\| `([A-Za-z_.]+)` \\|", map[string]string{"": section(t, reference, side.heading)}))
 	}
 }
 
@@ -227,7 +227,11 @@ func TestCommands(t *testing.T) {
 	table := section(t, read(t, "reference.md"), "## Commands")
 	same(t, "command", want, slices.DeleteFunc(all("`gateway ([a-z-]+)", map[string]string{"": table}), func(s string) bool { return s == "help" }))
 	for page, text := range pages(t) {
-		for _, name := range all("(?m)(?:^|[$`/(] ?)gateway ([a-z-]+)", map[string]string{page: text}) {
+		code := strings.Join(spans(prose(text)), "\n")
+		for _, block := range fence.FindAllStringSubmatch(text, -1) {
+			code += "\n" + block[2]
+		}
+		for _, name := range all(`(?m)(?:^|\$ |/|\| )gateway ([a-z-]+)`, map[string]string{page: code}) {
 			if name != "help" && !slices.Contains(want, name) {
 				t.Errorf("%s: there is no command gateway %s", page, name)
 			}
@@ -263,9 +267,9 @@ func TestImports(t *testing.T) {
 			}
 		}
 	}
-	var packages, listed []string
-	for folder := range want {
-		packages = append(packages, folder)
+	var imported, packages, listed []string
+	for _, names := range want {
+		imported = append(imported, names...)
 	}
 	for line := range strings.Lines(section(t, read(t, "architecture.md"), "## Packages")) {
 		cells := row(line)
@@ -282,6 +286,11 @@ func TestImports(t *testing.T) {
 		slices.Sort(imports)
 		if !slices.Equal(imports, want[folder]) {
 			t.Errorf("%s imports %q, but the table says %q", folder, want[folder], imports)
+		}
+	}
+	for folder := range want { // a package that nobody uses yet may wait
+		if slices.Contains(imported, folder) || slices.Contains(listed, folder) {
+			packages = append(packages, folder)
 		}
 	}
 	same(t, "package", packages, listed)
