@@ -85,7 +85,6 @@ func New(cfg Config, state State, audit Audit, metrics http.Handler, log *slog.L
 		h.handle("DELETE "+base+"/login-rate-limit/{id}", Operator, h.releaseLock)
 		h.handle("DELETE "+base+"/login-rate-limit", Operator, h.clearLocks)
 	}
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { h.write(w, fault{http.StatusNotFound, "not_found", ""}) })
 	return h
 }
 
@@ -284,7 +283,7 @@ func (h *Handler) setMode(r *http.Request, who caller) (any, error) {
 	return modeOf(length), nil
 }
 
-// jsonErrors turns the plain text of the mux's own errors into JSON.
+// jsonErrors turns the plain text of the mux's own errors, 404 and 405, into JSON.
 type jsonErrors struct{ http.ResponseWriter }
 
 func (w jsonErrors) WriteHeader(status int) {
@@ -292,14 +291,18 @@ func (w jsonErrors) WriteHeader(status int) {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	w.ResponseWriter.WriteHeader(status)
+	switch status {
+	case http.StatusNotFound:
+		_, _ = w.ResponseWriter.Write([]byte(`{"error":"not_found"}` + "\n"))
+	case http.StatusMethodNotAllowed:
+		_, _ = w.ResponseWriter.Write([]byte(`{"error":"method_not_allowed"}` + "\n"))
+	}
 }
 
+// Write drops the text that the JSON has taken the place of.
 func (w jsonErrors) Write(b []byte) (int, error) {
-	if w.Header().Get("Content-Type") != "application/json" {
-		return w.ResponseWriter.Write(b)
+	if w.Header().Get("Content-Type") == "application/json" {
+		return len(b), nil
 	}
-	if _, err := w.ResponseWriter.Write([]byte(`{"error":"method_not_allowed"}` + "\n")); err != nil {
-		return 0, err
-	}
-	return len(b), nil
+	return w.ResponseWriter.Write(b)
 }

@@ -49,6 +49,9 @@ func NewFallback(shared Shared, local Local) *Fallback {
 func (f *Fallback) Decide(ctx context.Context, a *Attempt) (Decision, error) {
 	d, err := f.shared.Decide(ctx, a)
 	if err != nil {
+		if ctx.Err() != nil {
+			return Decision{}, err // whoever asked has left, which says nothing of the shared store
+		}
 		return f.decideAlone(ctx, a, err)
 	}
 	if f.journal.waiting() {
@@ -142,20 +145,17 @@ func (f *Fallback) Merge(ctx context.Context) {
 		return
 	}
 	defer f.merging.Store(false)
-	for {
-		records := f.journal.take(mergeStep)
-		if len(records) == 0 {
+	for { // one by one, so that no bucket is merged twice because another one failed
+		record, ok := f.journal.take()
+		if !ok {
 			return
 		}
-		if err := f.shared.Merge(ctx, records); err != nil {
-			f.journal.putBack(records)
+		if err := f.shared.Merge(ctx, []Record{record}); err != nil {
+			f.journal.putBack(record)
 			return
 		}
 	}
 }
-
-// mergeStep is how many buckets are merged in one call of the shared store.
-const mergeStep = 128
 
 // Entries lists what the shared store knows.
 func (f *Fallback) Entries(ctx context.Context, cursor string, limit int) ([]Entry, string, error) {
@@ -188,9 +188,10 @@ func (f *Fallback) Note(ctx context.Context, key, text string, ttl time.Duration
 	return f.local.Note(ctx, key, text, ttl)
 }
 
-// Noted reads the shared store's text and, if that does not answer, the local one's.
+// Noted reads the shared store's text and, if that has none or does not answer, the local one's: it may have been kept
+// during an outage.
 func (f *Fallback) Noted(ctx context.Context, key string) (string, error) {
-	if text, err := f.shared.Noted(ctx, key); err == nil {
+	if text, err := f.shared.Noted(ctx, key); err == nil && text != "" {
 		return text, nil
 	}
 	return f.local.Noted(ctx, key)

@@ -69,56 +69,50 @@ func (j *journal) add(c *Closing, e Effect) {
 	}
 }
 
-// take removes up to n records and turns their times into ages.
-func (j *journal) take(n int) []Record {
+// take removes a record, if there is one, and turns its times into ages.
+func (j *journal) take() (rec Record, ok bool) {
 	now := ToMillis(time.Now())
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var out []Record
 	for key, r := range j.records {
-		if len(out) == n {
-			break
-		}
-		rec := Record{Rule: r.rule, Key: key, Level: r.level, LockCount: r.lockCount, LockedFor: max(0, r.until-now)}
+		rec = Record{Rule: r.rule, Key: key, Level: r.level, LockCount: r.lockCount, LockedFor: max(0, r.until-now)}
 		if r.level > 0 {
 			rec.LockAge = now - r.lockedAt
 		}
 		for _, t := range r.failures {
 			rec.Ages = append(rec.Ages, now-t)
 		}
-		out = append(out, rec)
 		delete(j.records, key)
+		j.some.Store(len(j.records) > 0)
+		return rec, true
 	}
-	j.some.Store(len(j.records) > 0)
-	return out
+	return rec, false
 }
 
-// putBack returns records that were not taken after all; what was added meanwhile comes after them.
-func (j *journal) putBack(records []Record) {
+// putBack returns a record that was not taken after all; what was added meanwhile comes after it.
+func (j *journal) putBack(rec Record) {
 	now := ToMillis(time.Now())
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, rec := range records {
-		r := j.records[rec.Key]
-		if r == nil {
-			r = &alone{rule: rec.Rule}
-			j.records[rec.Key] = r
-		}
-		var earlier []Millis
-		for _, age := range rec.Ages {
-			earlier = append(earlier, now-age)
-		}
-		r.failures = append(earlier, r.failures...)
-		if over := len(r.failures) - r.rule.Limit; over > 0 {
-			r.failures = r.failures[over:]
-		}
-		if rec.Level > 0 {
-			r.level, r.lockCount = max(r.level, rec.Level), rec.LockCount
-			r.lockedAt = max(r.lockedAt, now-rec.LockAge)
-			r.until = max(r.until, now+rec.LockedFor)
-		}
+	r := j.records[rec.Key]
+	if r == nil {
+		r = &alone{rule: rec.Rule}
+		j.records[rec.Key] = r
 	}
-	j.some.Store(len(j.records) > 0)
+	var earlier []Millis
+	for _, age := range rec.Ages {
+		earlier = append(earlier, now-age)
+	}
+	r.failures = append(earlier, r.failures...)
+	if over := len(r.failures) - r.rule.Limit; over > 0 {
+		r.failures = r.failures[over:]
+	}
+	if rec.Level > 0 {
+		r.level, r.lockCount = max(r.level, rec.Level), rec.LockCount
+		r.lockedAt = max(r.lockedAt, now-rec.LockAge)
+		r.until = max(r.until, now+rec.LockedFor)
+	}
+	j.some.Store(true)
 }
 
 func (j *journal) forget(key string) {

@@ -47,6 +47,15 @@ func (l *Limiter) Notes() Notes { return l.store }
 // Knowledge is what the store knows of whom attempts are about.
 func (l *Limiter) Knowledge() Knowledge { return l.store }
 
+// Go runs what nobody waits for but Wait.
+func (l *Limiter) Go(f func()) {
+	l.open.Add(1)
+	go func() {
+		defer l.open.Done()
+		f()
+	}()
+}
+
 // Wait blocks until the settlements and renewals under way are done, or ctx is.
 func (l *Limiter) Wait(ctx context.Context) error {
 	done := make(chan struct{})
@@ -178,7 +187,7 @@ func (r *Reservation) end() bool {
 	return true
 }
 
-// keep renews the leases at a third of the shortest, so that two renewals may be lost [L6].
+// keep renews the leases after a quarter of the shortest each time, so that two renewals in a row may be lost [L6].
 func (r *Reservation) keep() {
 	every := time.Minute
 	for i := range r.attempt.Charges {
@@ -186,7 +195,7 @@ func (r *Reservation) keep() {
 			every = min(every, rule.Lease())
 		}
 	}
-	every /= 3
+	every /= 4
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.renewal = time.AfterFunc(every, func() { r.renew(every) })

@@ -20,6 +20,10 @@ func (x *exchange) attempt() *limits.Attempt {
 			if allowlisted && exempt(cell.Rule) {
 				continue
 			}
+			if cell.Rule.Dimension == limits.Signups {
+				x.signups(a, c, cell)
+				continue
+			}
 			x.values(c, cell.Rule, func(value string) {
 				a.Charges = append(a.Charges, limits.Charge{
 					Rule: cell.Rule, Key: cell.Scope.Key(value), LogOnly: c.policy.LogOnly, Outage: c.policy.Outage,

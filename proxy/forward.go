@@ -19,10 +19,6 @@ import (
 // the client yet. An answer that breaks off half-way ends the client's connection, as it must.
 func (x *exchange) forward() error {
 	u := x.upstream
-	if x.r.Context().Err() != nil {
-		x.reservation.Release() // the backend never heard of it [L9]
-		return errClientGone
-	}
 	if !u.take() {
 		x.reservation.Release()
 		return failure{status: http.StatusServiceUnavailable, code: "too_many_requests_in_flight", retryAfter: 1}
@@ -244,7 +240,9 @@ func (x *exchange) copyAnswer(res *http.Response) {
 	for name, vv := range res.Trailer {
 		h[prefix+name] = vv
 	}
-	x.drain()
+	if res.StatusCode >= 400 { // of an upload that the backend does not want
+		x.drain()
+	}
 }
 
 // finishHeader adds what every answer of the backend carries to the client.

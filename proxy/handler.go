@@ -21,6 +21,7 @@ type Handler struct {
 	mode    limits.Switchboard
 	events  Events
 	log     *slog.Logger
+	looks   *Looks
 	orphans slots
 
 	closing  context.Context // done when the handler is closed
@@ -32,6 +33,7 @@ type Handler struct {
 type Deps struct {
 	Limiter *limits.Limiter
 	Mode    limits.Switchboard // the kill switch
+	Looks   *Looks
 	Events  Events
 	Log     *slog.Logger
 }
@@ -41,7 +43,7 @@ const maxOrphans = 256
 
 // NewHandler makes a handler that serves by plan.
 func NewHandler(plan *Plan, d Deps) *Handler {
-	h := &Handler{limiter: d.Limiter, mode: d.Mode, events: d.Events, log: d.Log, orphans: newSlots(maxOrphans)}
+	h := &Handler{limiter: d.Limiter, mode: d.Mode, looks: d.Looks, events: d.Events, log: d.Log, orphans: newSlots(maxOrphans)}
 	h.closing, h.end = context.WithCancel(context.Background())
 	h.plan.Store(plan)
 	return h
@@ -106,6 +108,10 @@ func (x *exchange) decide() (*refusal, error) {
 	d, reservation, err := x.h.limiter.Decide(x.r.Context(), attempt, x.pendingWait())
 	x.storeTook = time.Since(asked)
 	x.h.events.Decided(x.storeTook)
+	if x.r.Context().Err() != nil {
+		reservation.Release()
+		return nil, errClientGone
+	}
 	if err != nil {
 		return nil, failure{status: http.StatusServiceUnavailable, code: "unavailable", retryAfter: retryUnavailable, cause: err}
 	}
@@ -113,9 +119,6 @@ func (x *exchange) decide() (*refusal, error) {
 	x.report(attempt, &d)
 	if d.Admitted {
 		return nil, nil
-	}
-	if x.r.Context().Err() != nil {
-		return nil, errClientGone
 	}
 	return x.refusalOf(attempt, &d), nil
 }

@@ -28,8 +28,11 @@ type Plan struct {
 	overrides *selector.Spec // where a body may override the method
 	table     *route.Table
 	clients   *clients.Registry // nil: there are none
-	forwarder string            // canonical name of the header of trusted forwarders; "" is none
-	routes    []Route           // those of the table
+	strangers Strangers
+	knownKey  []byte  // of the digests of known targets
+	learns    bool    // somebody asks which targets are known
+	forwarder string  // canonical name of the header of trusted forwarders; "" is none
+	routes    []Route // those of the table
 	realms    map[string]*Realm
 	rest      *Realm // of every host that no realm names
 }
@@ -53,6 +56,12 @@ type PlanConfig struct {
 	// end user's address.
 	Clients   *clients.Registry
 	Forwarder string
+
+	// Strangers tells known targets from others, for rules about sign-ups; KnownKey is that of their digests. Learns: proofs
+	// that a target exists are worth remembering.
+	Strangers Strangers
+	KnownKey  []byte
+	Learns    bool
 }
 
 // Route is one entry of a policy's match.
@@ -100,6 +109,8 @@ type Policy struct {
 	Pending    *selector.Spec // digests of the session or flow of a two-step login; nil: none is remembered
 	PendingTTL time.Duration
 
+	Proves bool // a success shows that the target exists
+
 	RateLimitHeaders bool
 	CORSOrigins      []string
 }
@@ -131,7 +142,7 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 	p := &Plan{
 		resolver: cfg.Resolver, forwarding: cfg.Forwarding, allow: cfg.Allow, deny: cfg.Deny, upstream: cfg.Upstream,
 		names: cfg.Names, bodyTime: cfg.BodyTimeout, routes: cfg.Routes, realms: cfg.Realms, rest: cfg.Rest,
-		clients: cfg.Clients,
+		clients: cfg.Clients, strangers: cfg.Strangers, knownKey: cfg.KnownKey, learns: cfg.Learns,
 	}
 	plain := make([]route.Route, len(cfg.Routes))
 	for i, r := range cfg.Routes {

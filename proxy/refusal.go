@@ -40,6 +40,9 @@ func (x *exchange) policyNamed(name string) *Policy {
 
 // refuse answers a refused request, once for every policy and form [R1].
 func (x *exchange) refuse(r *refusal) error {
+	if r.rule.Refuse != limits.Loud {
+		return x.refuseAlike(r)
+	}
 	h := x.w.Header()
 	x.allowOrigin(r.policy)
 	h["Retry-After"] = []string{strconv.Itoa(r.retryAfter)}

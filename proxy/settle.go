@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"authgate/internal/mimic"
 	"authgate/internal/outcome"
 	"authgate/internal/selector"
 	"authgate/limits"
@@ -21,9 +22,6 @@ func (x *exchange) answered(res *http.Response) {
 			x.awaited++
 		}
 	}
-	if x.awaited == 0 {
-		return
-	}
 	for i := range x.covers {
 		c := &x.covers[i]
 		if c.policy.Outcome == nil {
@@ -34,13 +32,18 @@ func (x *exchange) answered(res *http.Response) {
 			x.judged(c, r)
 		})
 	}
+	x.learnLooks(res)
 }
 
 // prepare gives the backend what makes its answer one that the policies' rules were written for [V3].
 func (x *exchange) prepare(header http.Header) {
 	for i := range x.covers {
-		if c := x.covers[i].policy.Outcome; c != nil {
-			c.Prepare(header)
+		p := x.covers[i].policy
+		switch {
+		case p.Outcome != nil:
+			p.Outcome.Prepare(header)
+		case x.h.looks.Book.Wants(p.Name, mimic.Success):
+			header["Accept-Encoding"] = []string{"identity"} // or there is nothing to learn from
 		}
 	}
 }
@@ -63,6 +66,7 @@ func (x *exchange) unanswered(err error) {
 // judged takes the verdict of one policy; the last one settles.
 func (x *exchange) judged(c *cover, r outcome.Result) {
 	c.verdict = r.Counts
+	x.remember(c, r.Counts)
 	x.h.events.Verdict(c.policy.Name, r.Verdict.String())
 	if x.verdict == "" || r.Verdict != outcome.Neutral {
 		x.verdict = r.Verdict.String()

@@ -46,7 +46,7 @@ func (v *view) Values(yield func(string) bool) {
 			return
 		}
 	}
-	v.x.in.Each(yield)
+	v.x.in.Each(func(text string, _ bool) bool { return yield(text) })
 }
 
 // Views compiles what the rules ask about requests, by the text of its selector.

@@ -30,7 +30,7 @@ type ruleNode struct {
 	Burst    int           `yaml:"burst" min:"1"`
 	Lockout  *lockoutNode  `yaml:"lockout"`
 	Signal   *bool         `yaml:"signal"`
-	Refuse   string        `yaml:"refuse" enum:"429|uniform|silent" later:"uniform|silent"`
+	Refuse   string        `yaml:"refuse" enum:"429|uniform|silent"`
 	PrefixV4 *int          `yaml:"prefix_v4" min:"0" max:"32"`
 	PrefixV6 *int          `yaml:"prefix_v6" min:"0" max:"128"`
 }
@@ -49,7 +49,7 @@ type (
 		TargetSource cell `yaml:"target_source"`
 		Client       cell `yaml:"client"`
 		App          cell `yaml:"app"`
-		Signups      cell `yaml:"signups" later:"true"`
+		Signups      cell `yaml:"signups"`
 	}
 	failureCells struct {
 		Source       cell `yaml:"source"`

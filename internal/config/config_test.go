@@ -130,10 +130,10 @@ func TestContractLater(t *testing.T) {
 	}
 	want := []string{
 		"server.tls", "store.file", "store.valkey.sentinel_master",
-		"policies.login.requests.signups", "policies.login.failures.target.refuse", "policies.login.failures.device",
-		"policies.login.proves", "policies.login.trusts_device", "policies.login.identity_from",
-		"policies.login.on_success", "policies.login.uniform", "policies.login.silent",
-		"signups", "device", "unlock", "admin.tls", "admin.ui",
+		"policies.login.failures.device",
+		"policies.login.trusts_device", "policies.login.identity_from",
+		"policies.login.on_success",
+		"device", "unlock", "admin.tls", "admin.ui",
 		"audit.webhook", "audit.secret", "telemetry",
 	}
 	if !slices.Equal(got, want) {

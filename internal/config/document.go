@@ -24,7 +24,7 @@ type document struct {
 	Realms      keyed[realmNode]   `yaml:"realms"`
 	Clients     []Client           `yaml:"clients"`
 	Forwarder   Forwarder          `yaml:"forwarder"`
-	Signups     Signups            `yaml:"signups" later:"true"`
+	Signups     Signups            `yaml:"signups"`
 	Device      Device             `yaml:"device" later:"true"`
 	Unlock      Unlock             `yaml:"unlock" later:"true"`
 	Admin       Admin              `yaml:"admin"`
@@ -98,7 +98,7 @@ type policyNode struct {
 	Factors          factorCells       `yaml:"factors"`
 	Outcome          []outcome.Rule    `yaml:"outcome" items:"100"`
 	UnknownAs        string            `yaml:"unknown_as" enum:"neutral|failure|success"`
-	Proves           *bool             `yaml:"proves" later:"true"`
+	Proves           *bool             `yaml:"proves"`
 	TrustsDevice     *bool             `yaml:"trusts_device" later:"true"`
 	IdentityFrom     []string          `yaml:"identity_from" items:"32" later:"true"`
 	InspectBytes     Size              `yaml:"inspect_bytes" min:"1KiB" max:"1MiB"`
@@ -107,8 +107,8 @@ type policyNode struct {
 	BackendLock      backendLockNode   `yaml:"backend_lock"`
 	Mode             Mode              `yaml:"mode" enum:"|enforce|log-only"`
 	OnOutage         string            `yaml:"on_outage" enum:"|local|allow|deny"`
-	Uniform          Answer            `yaml:"uniform" later:"true"`
-	Silent           Answer            `yaml:"silent" later:"true"`
+	Uniform          Answer            `yaml:"uniform"`
+	Silent           Answer            `yaml:"silent"`
 	RateLimitHeaders bool              `yaml:"ratelimit_headers"`
 	CORSOrigins      []string          `yaml:"cors_origins" items:"1000"`
 	PendingWait      *time.Duration    `yaml:"pending_wait" max:"1m"`

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,11 @@ type Gateway struct {
 	metrics *metrics.Metrics
 	audit   *notify.Audit
 
+	looks      *proxy.Looks
+	strangers  atomic.Pointer[strangers]
+	background context.CancelFunc // ends what runs beside requests
+	work       sync.WaitGroup
+
 	upstream *proxy.Upstream
 	handler  *proxy.Handler
 	public   *http.Server
@@ -55,7 +61,7 @@ type Options struct {
 
 // New makes a gateway without listening yet. It does not wait for the store or the backend to be there.
 func New(cfg *config.Config, opts Options) (_ *Gateway, err error) {
-	g := &Gateway{log: opts.Log, build: opts.Build, failures: make(chan error, 8)}
+	g := &Gateway{log: opts.Log, build: opts.Build, failures: make(chan error, 8), looks: proxy.NewLooks()}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -83,8 +89,11 @@ func New(cfg *config.Config, opts Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.handler = proxy.NewHandler(plan, proxy.Deps{Limiter: g.limiter, Mode: g.stores.mode, Events: g.metrics, Log: g.log})
+	g.handler = proxy.NewHandler(plan, proxy.Deps{Limiter: g.limiter, Mode: g.stores.mode, Looks: g.looks, Events: g.metrics, Log: g.log})
 	g.public = newServer(cfg, g.handler, g.log)
+	ctx, cancel := context.WithCancel(context.Background())
+	g.background = cancel
+	g.work.Go(func() { g.learn(ctx) })
 	g.private = newAdminServer(g.adminHandler(cfg, opts.AdminToken), g.log)
 	return g, nil
 }
@@ -179,6 +188,8 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	if werr := g.limiter.Wait(ctx); werr != nil && err == nil {
 		err = fmt.Errorf("stopping: some verdicts were not settled: %w", werr)
 	}
+	g.background()
+	g.work.Wait()
 	_ = g.private.Close()
 	g.upstream.Close()
 	return errors.Join(err, g.stores.Close(), g.audit.Close())

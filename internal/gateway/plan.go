@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -54,7 +55,22 @@ func (g *Gateway) plan(cfg *config.Config) (*proxy.Plan, error) {
 		}
 		pc.Routes = append(pc.Routes, routes...)
 	}
-	return proxy.NewPlan(pc)
+	looks, err := looksOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	known, learns := g.newStrangers(cfg)
+	pc.Strangers, pc.Learns, pc.KnownKey = known, learns, g.keys.known
+	plan, err := proxy.NewPlan(pc)
+	if err != nil {
+		return nil, err
+	}
+	if learns {
+		known.refresh(context.Background(), g.stores.limits)
+		g.strangers.Store(known)
+	}
+	g.looks.Book.Configure(looks)
+	return plan, nil
 }
 
 // routesOf compiles what a policy covers.
@@ -88,7 +104,7 @@ func (g *Gateway) policy(p *config.Policy, at *place) (*proxy.Policy, error) {
 	out := &proxy.Policy{
 		Name: p.Name, LogOnly: at.mode(p) == config.LogOnly, Outage: p.OnOutage, PendingWait: p.PendingWait,
 		ChargeAll: p.OnAmbiguous == config.AmbiguousChargeAll, MaxBody: int64(p.MaxBody),
-		RateLimitHeaders: p.RateLimitHeaders, CORSOrigins: p.CORSOrigins,
+		RateLimitHeaders: p.RateLimitHeaders, CORSOrigins: p.CORSOrigins, Proves: p.Proves,
 	}
 	realm := at.realm
 	if p.Global {

@@ -79,6 +79,7 @@ func (s *stores) entries() (live, pinned, coarse int64) {
 type keys struct {
 	cookies []byte // cookies as keys of buckets; the same on all instances
 	names   []byte // names in logs; the same on all instances
+	known   []byte // targets that are known to exist; the same on all instances
 	secrets []byte // wrong passwords seen again; never kept in the store [D6]
 }
 
@@ -106,7 +107,7 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 		into    *[]byte
 		from    []byte
 		purpose string
-	}{{&k.cookies, root, "cookies"}, {&k.names, root, "names"}, {&k.secrets, secrets, "secrets"}} {
+	}{{&k.cookies, root, "cookies"}, {&k.names, root, "names"}, {&k.known, root, "known targets"}, {&k.secrets, secrets, "secrets"}} {
 		derived, err := hkdf.Key(sha256.New, d.from, nil, "authgate "+d.purpose, 32)
 		if err != nil {
 			return keys{}, fmt.Errorf("deriving keys: %w", err)

@@ -5,24 +5,41 @@ import (
 	"testing"
 )
 
-func TestLint(t *testing.T) {
-	m := func(pairs ...string) map[string]string {
-		out := map[string]string{}
-		for i := 0; i < len(pairs); i += 2 {
-			out[pairs[i]] = pairs[i+1]
-		}
-		return out
+// linted are rules and what Lint says of them, by parts of its messages.
+type linted struct {
+	name  string
+	rules []Rule
+	want  []Problem
+}
+
+func (tc linted) check(t *testing.T) {
+	got := Lint(Config{Rules: tc.rules})
+	if len(got) != len(tc.want) {
+		t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		return
 	}
-	s := func(texts ...string) []string { return texts }
+	for i, want := range tc.want {
+		if got[i].Rule != want.Rule || got[i].Field != want.Field || !strings.Contains(got[i].Message, want.Message) {
+			t.Errorf("%s: %+v, want %+v", tc.name, got[i], want)
+		}
+	}
+}
+
+func m(pairs ...string) map[string]string {
+	out := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i]] = pairs[i+1]
+	}
+	return out
+}
+
+func s(texts ...string) []string { return texts }
+
+func TestLintSuccess(t *testing.T) {
 	success := Rule{Is: "success", Status: s("302"), CookieSet: s("session")}
-	for _, tc := range []struct {
-		name  string
-		rules []Rule
-		want  []Problem // by parts of their messages
-	}{
+	for _, tc := range []linted{
 		{"sound", []Rule{success, {Is: "failure", Status: s("401")}}, nil},
 		{"cannot be compiled", []Rule{{Is: "success", Status: s("2xx")}, {Is: "no"}}, nil},
-
 		{"success by class", []Rule{{Is: "success", Status: s("2xx")}}, []Problem{{0, "status", "success by status alone"}}},
 		{"success by code", []Rule{{Is: "success", Status: s("302", "401")}}, []Problem{{0, "status", "success by status alone"}}},
 		{"success by status and request", []Rule{{Is: "success", Status: s("200"), Request: passwordGrant}}, []Problem{{0, "status", "success by status alone"}}},
@@ -33,7 +50,13 @@ func TestLint(t *testing.T) {
 		{"success by text and cookie", []Rule{{Is: "success", Status: s("200"), Body: s("Hello"), CookieSet: s("s")}}, nil},
 		{"neutral by the request", []Rule{{Is: "neutral", Request: passwordGrant}}, []Problem{{0, "request", "whoever sends"}}},
 		{"neutral by status and request", []Rule{{Is: "neutral", Status: s("400"), Request: passwordGrant}}, nil},
+	} {
+		tc.check(t)
+	}
+}
 
+func TestLintContradictions(t *testing.T) {
+	for _, tc := range []linted{
 		{"text without a body", []Rule{{Is: "failure", Status: s("204", "304", "1xx"), Body: s("x")}}, []Problem{{0, "status", "has no body"}}},
 		{"json without a body", []Rule{{Is: "failure", Status: s("204"), JSON: m("/a", "*")}}, []Problem{{0, "status", "has no body"}}},
 		{"text, perhaps with a body", []Rule{{Is: "failure", Status: s("204", "200"), Body: s("x")}}, nil},
@@ -48,7 +71,13 @@ func TestLint(t *testing.T) {
 		{"json in anything", []Rule{{Is: "failure", Header: m("content-type", "application/*"), JSON: m("/a", "*")}}, nil},
 		{"text with members", []Rule{{Is: "failure", JSON: m("/a", "x", "/a/b", "*")}}, []Problem{{0, "json", "have the member /a/b"}}},
 		{"object with members", []Rule{{Is: "failure", JSON: m("/a", "*", "/a/b", "*", "/ab", "x")}}, nil},
+	} {
+		tc.check(t)
+	}
+}
 
+func TestLintShadowed(t *testing.T) {
+	for _, tc := range []linted{
 		{"shadowed by status", []Rule{{Is: "failure", Status: s("4xx")}, {Is: "locked", Status: s("423", "429")}}, []Problem{{1, "is", "taken by outcome[0] (failure)"}}},
 		{"not shadowed by status", []Rule{{Is: "failure", Status: s("4xx")}, {Is: "locked", Status: s("423", "503")}}, nil},
 		{"shadowed twice, told once", []Rule{{Is: "failure", Status: s("4xx")}, {Is: "failure", Status: s("40x", "401")[1:]}, {Is: "locked", Status: s("401")}}, []Problem{
@@ -61,6 +90,8 @@ func TestLint(t *testing.T) {
 		{"not shadowed by location", []Rule{{Is: "failure", Location: s("/a*")}, {Is: "locked", Location: s("/ab", "/b")}}, nil},
 		{"shadowed by any location", []Rule{{Is: "failure", Location: s("*")}, {Is: "locked", LocationQuery: m("a", "b")}}, []Problem{{1, "is", "taken by outcome[0]"}}},
 		{"shadowed by location query", []Rule{{Is: "failure", LocationQuery: m("a", "*")}, {Is: "locked", LocationQuery: m("a", "b"), Location: s("/x")}}, []Problem{{1, "is", "taken by outcome[0]"}}},
+		{"shadowed by sameness", []Rule{{Is: "failure", LocationQuery: m("a", "=")}, {Is: "failure", LocationQuery: m("a", "=")}}, []Problem{{1, "is", "taken by outcome[0]"}}},
+		{"not shadowed by sameness of another", []Rule{{Is: "failure", LocationQuery: m("a", "=")}, {Is: "failure", LocationQuery: m("b", "=")}}, nil},
 		{"not shadowed by sameness", []Rule{{Is: "failure", LocationQuery: m("a", "=")}, {Is: "locked", LocationQuery: m("a", "b")}}, nil},
 		{"shadowed by cookie", []Rule{{Is: "failure", CookieSet: s("a*")}, {Is: "locked", CookieSet: s("ab")}}, []Problem{{1, "is", "taken by outcome[0]"}}},
 		{"not shadowed by a deleted cookie", []Rule{{Is: "failure", CookieDeleted: s("a*")}, {Is: "locked", CookieSet: s("ab")}}, nil},
@@ -69,11 +100,21 @@ func TestLint(t *testing.T) {
 		{"shadowed by json", []Rule{{Is: "failure", JSON: m("/a", "*")}, {Is: "locked", JSON: m("/a", "b", "/c", "*")}}, []Problem{{1, "is", "taken by outcome[0]"}}},
 		{"not shadowed by json", []Rule{{Is: "failure", JSON: m("/a", "*", "/c", "*")}, {Is: "locked", JSON: m("/a", "b")}}, nil},
 		{"shadowed for a request", []Rule{{Is: "failure", Status: s("400")}, {Is: "locked", Status: s("400"), Request: passwordGrant}}, []Problem{{1, "is", "taken by outcome[0]"}}},
+		{"shadowed for a field of a request", []Rule{{Is: "failure", Status: s("400"), Request: Request{Form: m("a", "*")}}, {Is: "locked", Status: s("400"), Request: Request{Form: m("a", "b")}}}, []Problem{{1, "is", "taken by outcome[0]"}}},
+		{"not shadowed for another field of a request", []Rule{{Is: "failure", Status: s("400"), Request: Request{Form: m("a", "*")}}, {Is: "locked", Status: s("400"), Request: Request{Form: m("b", "b")}}}, nil},
+		{"not shadowed for a field elsewhere", []Rule{{Is: "failure", Status: s("400"), Request: Request{Form: m("a", "*")}}, {Is: "locked", Status: s("400"), Request: Request{Query: m("a", "b")}}}, nil},
 		{"not shadowed for a request", []Rule{{Is: "failure", Status: s("400"), Request: passwordGrant}, {Is: "locked", Status: s("400")}}, nil},
 		{"shadowed by method", []Rule{{Is: "failure", Status: s("400"), Request: Request{Method: s("post", "put")}}, {Is: "locked", Status: s("400"), Request: Request{Method: s("POST")}}}, []Problem{{1, "is", "taken by outcome[0]"}}},
 		{"not shadowed by method", []Rule{{Is: "failure", Status: s("400"), Request: Request{Method: s("post")}}, {Is: "locked", Status: s("400"), Request: Request{Method: s("POST", "PUT")}}}, nil},
 		{"not shadowed by path", []Rule{{Is: "failure", Status: s("400"), Request: Request{Path: s("/a")}}, {Is: "locked", Status: s("400"), Request: Request{Path: s("/a*")}}}, nil},
+	} {
+		tc.check(t)
+	}
+}
 
+func TestLintOverlaps(t *testing.T) {
+	success := Rule{Is: "success", Status: s("302"), CookieSet: s("session")}
+	for _, tc := range []linted{
 		{"fallthrough to success", []Rule{{Is: "failure", Status: s("200"), Body: s("wrong")}, {Is: "success", Status: s("200")}}, []Problem{
 			{1, "status", "success by status alone"}, {1, "is", "overlaps outcome[0] (failure): whatever that rule does not recognise"},
 		}},
@@ -99,15 +140,6 @@ func TestLint(t *testing.T) {
 			{0, "body", "success by status and text"}, {1, "is", "an answer can match both"},
 		}},
 	} {
-		got := Lint(Config{Rules: tc.rules})
-		if len(got) != len(tc.want) {
-			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
-			continue
-		}
-		for i, want := range tc.want {
-			if got[i].Rule != want.Rule || got[i].Field != want.Field || !strings.Contains(got[i].Message, want.Message) {
-				t.Errorf("%s: %+v, want %+v", tc.name, got[i], want)
-			}
-		}
+		tc.check(t)
 	}
 }

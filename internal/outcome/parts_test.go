@@ -182,3 +182,11 @@ func FuzzParseLocation(f *testing.F) {
 		l.param("a")
 	})
 }
+
+func TestLower(t *testing.T) {
+	for text, want := range map[string]string{"aBc": "abc", "ÉÀ": "éà", "A\xffÉ\xc3": "a\xffé\xc3", "\u212aİ": "ki", "": ""} {
+		if got := lower(text); got != want {
+			t.Errorf("lower(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

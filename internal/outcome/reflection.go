@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -164,12 +165,22 @@ func cleaned(value string) string {
 	return norm.NFKC.String(strings.Map(drop, out.String()))
 }
 
-// lower is a text in lower case; of one that is no UTF-8, the letters that are surely letters.
+// lower is a text in lower case, in which bytes that are no UTF-8 stay as they are.
 func lower(text string) string {
 	if utf8.ValidString(text) {
 		return strings.ToLower(text)
 	}
-	return asciiLower([]byte(text))
+	out := make([]byte, 0, len(text))
+	for text != "" {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && n == 1 {
+			out = append(out, text[0])
+		} else {
+			out = utf8.AppendRune(out, unicode.ToLower(r))
+		}
+		text = text[n:]
+	}
+	return string(out)
 }
 
 // contain says that some value holds the text, in lower case.

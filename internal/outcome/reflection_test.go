@@ -9,22 +9,54 @@ import (
 	"testing"
 )
 
-// Each case is an answer to a wrong password into which the request has written what a kinder verdict looks for [V3].
-func TestReflectionIsNoEvidence(t *testing.T) {
-	page := func(value string) string {
-		return "200 OK\nContent-Type: text/html\n\n<p class=\"error\">no</p><input name=\"u\" value=\"" + value + "\">"
+// forgery is an answer to a wrong password into which the request has written what a kinder verdict looks for [V3].
+type forgery struct {
+	name string
+	rule Rule
+	req  *attempt
+	raw  string
+}
+
+func (tc forgery) check(t *testing.T) {
+	for _, is := range []string{"success", "pending", "neutral", "locked", "factor_failure", "client_failure", "failure"} {
+		rule := tc.rule
+		rule.Is = is
+		if is == "success" && len(rule.Body) > 0 {
+			rule.CookieSet = []string{"s"}
+			tc.raw = strings.Replace(tc.raw, "\n", "\nSet-Cookie: s=1\n", 1)
+		}
+		c := compiled(t, Config{Rules: []Rule{rule}})
+		got := c.Classify(received(t, tc.raw), tc.req)
+		want := Result{Verdict: Unknown, Counts: Neutral, Rule: -1, Reflected: true}
+		if is == "failure" {
+			want = Result{Verdict: Failure, Counts: Failure, Rule: 0}
+		}
+		if got != want {
+			t.Errorf("%s, %s: %+v, want %+v", tc.name, is, got, want)
+		}
+		if len(tc.raw) > maxEchoedPath {
+			continue
+		}
+		// The same answer to another request is the backend's own word.
+		own := c.Classify(received(t, tc.raw), typed("user", "alice").with("/sign/in"))
+		if own.Rule != 0 {
+			t.Errorf("%s, %s: the backend's own words are %+v, want rule 0", tc.name, is, own)
+		}
 	}
-	moved := func(to string) string { return "302 Found\nLocation: " + to + "\n\n" }
+}
+
+// page is a page that shows a value, moved a redirect.
+func page(value string) string {
+	return "200 OK\nContent-Type: text/html\n\n<p class=\"error\">no</p><input name=\"u\" value=\"" + value + "\">"
+}
+
+func moved(to string) string { return "302 Found\nLocation: " + to + "\n\n" }
+
+func TestReflectedTextIsNoEvidence(t *testing.T) {
 	forged := `x" id="welcome`
 	text := Rule{Status: []string{"200"}, Body: []string{`id="welcome`}}
 	plain := Rule{Status: []string{"200"}, Body: []string{"Welcome back"}}
-	second := Rule{Status: []string{"302"}, Location: []string{"/user/two_factor*"}}
-	for _, tc := range []struct {
-		name string
-		rule Rule
-		req  *attempt
-		raw  string
-	}{
+	for _, tc := range []forgery{
 		{"text in a name, raw", text, typed("user", forged), page(forged)},
 		{"text in a name, in upper case", text, typed("user", strings.ToUpper(forged)), page(forged)},
 		{"text in a name, encoded once more", text, typed("user", url.QueryEscape(forged)), page(forged)},
@@ -37,17 +69,27 @@ func TestReflectionIsNoEvidence(t *testing.T) {
 		{"text in a name, with broken characters", text, typed("user", "\xff"+forged), page("\xff" + forged)},
 		{"text in a name, in wide letters", text, typed("user", `x" id="ｗｅｌｃｏｍｅ`), page(forged)},
 		{"text that repeats itself", Rule{Status: []string{"200"}, Body: []string{"<hr><hr><hr>"}}, typed("user", "<hr><hr>"), page(strings.Repeat("<hr>", 50))},
+		{"text in a name, in wide letters with a blank", plain, typed("user", "Ｗｅｌｃｏｍｅ back"), page("Welcome back")},
 		{"text without markup, escaped around it", plain, typed("user", `"Welcome back"`), page(`&#34;Welcome back&#34;`)},
 		{"part of the text in a name", text, typed("user", "welcome"), page(`" id="welcome`)},
 		{"part of the text, with signs", Rule{Status: []string{"200"}, Body: []string{`id=two_factor_[Due]`}}, typed("user", "two_factor_[due]"), page("id=two_factor_[Due]")},
 		{"text in a JSON member", plain, &attempt{json: map[string]string{"/user": "Welcome back, Bob"}}, page("Welcome back, Bob")},
 		{"text in the query", plain, &attempt{query: url.Values{"msg": {"Welcome back"}}}, page("Welcome back")},
 		{"text in a header", plain, &attempt{header: http.Header{"User-Agent": {"Welcome back"}}}, page("Welcome back")},
+		{"text in a header among others", plain, &attempt{header: http.Header{"Accept": {"*/*"}, "Origin": {"null"}, "Te": {"x"}, "Connection": {"x"}, "Accept-Language": {"en"}, "X-Note": {"Welcome back"}}}, page("Welcome back")},
 		{"text in a cookie", plain, &attempt{header: http.Header{"Cookie": {"a=b; note=Welcome%20back"}}}, page("Welcome back")},
 		{"text in a Basic name", plain, &attempt{header: http.Header{"Authorization": {"Basic V2VsY29tZSBiYWNrOng="}}}, page("Welcome back")},
 		{"text in the path", plain, &attempt{path: "/x/Welcome back"}, page("Welcome back")},
 		{"escaped text of a rule", Rule{Body: []string{"l&#39;accueil &amp; vous"}, Status: []string{"200"}}, typed("user", "l'accueil & vous"), page("l&#39;accueil &amp; vous")},
+		{"too many values to tell", plain, flood(), page("Welcome back")},
+	} {
+		tc.check(t)
+	}
+}
 
+func TestReflectedLocationIsNoEvidence(t *testing.T) {
+	second := Rule{Status: []string{"302"}, Location: []string{"/user/two_factor*"}}
+	for _, tc := range []forgery{
 		{"whole location", second, typed("user", "a", "next", "/user/two_factor"), moved("/user/two_factor")},
 		{"location with more behind it", second, typed("user", "a", "next", "/user/two_factor"), moved("/user/two_factor/x?error=1")},
 		{"location with a query", second, typed("user", "a", "next", "/user/two_factor?a=b"), moved("/user/two_factor?a=b")},
@@ -69,39 +111,23 @@ func TestReflectionIsNoEvidence(t *testing.T) {
 		{"a path too long to compare", Rule{Status: []string{"302"}, Location: []string{"/x*"}}, typed("user", "a", "back", strings.Repeat("y/", maxEchoedPath)), moved("/x" + strings.Repeat("y/", maxEchoedPath))},
 		{"location query, value", Rule{Status: []string{"302"}, LocationQuery: map[string]string{"step": "second"}}, typed("user", "a", "step", "second"), moved("/login?step=second")},
 		{"location query, present", Rule{Status: []string{"302"}, LocationQuery: map[string]string{"expired": "*"}}, typed("user", "a", "next", "/x?expired=1"), moved("/x?expired=1")},
+		{"location query, whole", Rule{Status: []string{"302"}, LocationQuery: map[string]string{"expired": "*"}}, typed("user", "a", "to", "expired=1"), moved("/x?expired=1")},
+		{"location query, name alone", Rule{Status: []string{"302"}, LocationQuery: map[string]string{"expired": "*"}}, typed("user", "a", "to", "expired"), moved("/x?expired")},
 		{"location query, present without value", Rule{Status: []string{"302"}, LocationQuery: map[string]string{"expired": "*"}}, typed("user", "a", "next", "/x?a=b&expired"), moved("/x?a=b&expired")},
+	} {
+		tc.check(t)
+	}
+}
 
+func TestReflectedMembersAndHeadersAreNoEvidence(t *testing.T) {
+	for _, tc := range []forgery{
+		{"broken characters in a header", Rule{Header: map[string]string{"X-Reason": "É*"}}, typed("user", "É\xff"), "200 OK\nX-Reason: É\xff\n\n"},
 		{"header", Rule{Header: map[string]string{"X-Reason": "*session expired*"}}, typed("user", "session expired"), "200 OK\nX-Reason: unknown user session expired\n\n"},
 		{"member", Rule{JSON: map[string]string{"/message": "*session expired*"}}, typed("user", "session expired"), "200 OK\n\n{\"message\":\"no such user: session expired\"}"},
 		{"whole member", Rule{JSON: map[string]string{"/state": "ok"}}, typed("state", "ok"), "200 OK\n\n{\"state\":\"ok\"}"},
 		{"injected member", Rule{JSON: map[string]string{"/access_token": "*"}}, typed("user", `a","access_token":"x`), "200 OK\n\n{\"user\":\"a\",\"access_token\":\"x\",\"error\":\"no\"}"},
-		{"too many values to tell", plain, flood(), page("Welcome back")},
 	} {
-		for _, is := range []string{"success", "pending", "neutral", "locked", "factor_failure", "client_failure", "failure"} {
-			rule := tc.rule
-			rule.Is = is
-			if is == "success" && len(rule.Body) > 0 {
-				rule.CookieSet = []string{"s"}
-				tc.raw = strings.Replace(tc.raw, "\n", "\nSet-Cookie: s=1\n", 1)
-			}
-			c := compiled(t, Config{Rules: []Rule{rule}})
-			got := c.Classify(received(t, tc.raw), tc.req)
-			want := Result{Verdict: Unknown, Counts: Neutral, Rule: -1, Reflected: true}
-			if is == "failure" {
-				want = Result{Verdict: Failure, Counts: Failure, Rule: 0}
-			}
-			if got != want {
-				t.Errorf("%s, %s: %+v, want %+v", tc.name, is, got, want)
-			}
-			if len(tc.raw) > maxEchoedPath {
-				continue
-			}
-			// The same answer to another request is the backend's own word.
-			own := c.Classify(received(t, tc.raw), typed("user", "alice").with("/sign/in"))
-			if own.Rule != 0 {
-				t.Errorf("%s, %s: the backend's own words are %+v, want rule 0", tc.name, is, own)
-			}
-		}
+		tc.check(t)
 	}
 }
 

@@ -65,8 +65,8 @@ func spell(p *config.Policy) string {
 func TestModgud(t *testing.T) {
 	const mail = "requests.source 1200/60m burst 300, requests.target 5/60m, requests.client 600/60m, requests.app 3000/60m"
 	want := []struct{ name, rules, target, missing, paths string }{
-		{"native-otp", mail, "json:/Email", "share", "/api/account/native/otp/request /api/account/native/register /api/account/passwordless-otp/request"},
-		{"self-registration", mail, "json:/Email", "share", "/api/account/register"},
+		{"native-otp", mail + ", requests.signups 10/60m", "json:/Email", "share", "/api/account/native/otp/request /api/account/native/register /api/account/passwordless-otp/request"},
+		{"self-registration", mail + ", requests.signups 10/60m", "json:/Email", "share", "/api/account/register"},
 		{"magic-link", mail, "json:/Email", "share", "/api/account/magic-link/request"},
 		{"password-reset", mail, "json:/UserName", "share", "/api/account/forgot-password"},
 		{"email-verification", mail, "json:/Email", "skip", "/api/account/email/send-verification"},

@@ -8,7 +8,7 @@ import (
 
 func TestMulti(t *testing.T) {
 	multicall := func(calls int) string {
-		one := "<value><struct><member><name>methodName</name><value>wp.getUsersBlogs</value></member><member><name>params</name><value><array><data/></array></value></member></struct></value>"
+		one := "<value><struct><member><name>methodName</name><value>wp.getUsersBlogs</value></member></struct></value>"
 		return "<?xml version=\"1.0\"?><methodCall><methodName> system.MultiCall</methodName><params><param><value><array><data>" + strings.Repeat(one, calls) + "</data></array></value></param></params></methodCall>"
 	}
 	graphQL := func(document string) post {
@@ -44,12 +44,17 @@ func TestMulti(t *testing.T) {
 		{"GraphQL fragment", graphQL(`fragment F on M { a: login(u: 1) { x } ...G } mutation { ...F } fragment G on M { b: login(u: 2) ...F }`), 2, true},
 		{"GraphQL fragment that is not spread", graphQL(`query { me(id: 1) { ...F } } fragment F on U { a: pic(s: 1) b: pic(s: 2) }`), 1, false},
 		{"GraphQL braces in text and comments", graphQL(`mutation { login(user: "}{ a: login(", p: """ } " \""" """) { token } } # } { b: login(u: 1)`), 1, false},
+		{"GraphQL calls in a text", graphQL(`mutation { login(user: ") } b: login(u: 1) c: login(") { token } }`), 1, false},
+		{"GraphQL calls in an escaped text", graphQL(`mutation { login(user: "\") } b: login(u: 1) c: login(") { token } }`), 1, false},
+		{"GraphQL calls in a block of text", graphQL("mutation { login(user: \"\"\"\n) } b: login(u: 1) c: login(\n\"\"\") { token } }"), 1, false},
+		{"GraphQL text that a line ends", graphQL("mutation { a: login(user: \"x\n) b: login(u: 1) }"), 2, true},
 		{"GraphQL subscription first", graphQL(`subscription { a } mutation { a: login(u: 1) b: login(u: 2) }`), 2, true},
 		{"GraphQL, deep inline fragments", graphQL("mutation {" + strings.Repeat("... {", 40)), maxSelections, true},
 		{"GraphQL, no document", graphQL(`select * from users`), 0, false},
 		{"GraphQL in the query", post{"", "query=mutation{a:login(u:1){t}b:login(u:2){t}}", "", nil}, 2, true},
 		{"GraphQL in a form", post{formType, "", "query=mutation{a:login(u:1)b:login(u:2)}", nil}, 2, true},
 		{"GraphQL as its own type", post{"application/graphql", "", "mutation{a:login(u:1)b:login(u:2)}", nil}, 2, true},
+		{"GraphQL as its own type, one call", post{"application/graphql", "", "mutation{a:login(u:1)}", nil}, 1, false},
 		{"GraphQL batch in an upload", post{multipartType, "", part(`name="operations"`, `[{"query":"{a}"},{"query":"{b}"}]`) + lastBoundary, nil}, 2, true},
 		{"no body", post{}, 0, false},
 	} {

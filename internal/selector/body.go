@@ -305,12 +305,7 @@ func (b *Body) note(why Reason) {
 
 // read looks for one selector in every form that the body is read in.
 func (b *Body) read(w *wanted, g *gather) {
-	if why := b.fault(); why != "" {
-		g.refuse(why)
-	}
-	if len(b.text) == 0 {
-		return
-	}
+	b.fault() // parses
 	s := g.spec
 	if b.is(JSON) && s.takes(w, JSON) {
 		b.json.read(w, b.media.latin, g)

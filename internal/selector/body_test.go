@@ -291,8 +291,12 @@ func TestUnicodeBodies(t *testing.T) {
 		}
 	}
 	// A mark in front of a form: its reader sees the fields behind it, whatever two bytes at a time may say.
-	got := post{contentType: formType, body: "\xff\xfe&username=bob&"}.read(mustCompile(t, "form:username"))
-	wantReading(t, "mark before a form", got, Named, "", "bob")
+	for _, body := range []string{"\xff\xfe&username=bob&", "\xff\xfe&username=bob", "x\x00&username=bob&", "\x00x\x00\xd8&username=bob"} {
+		for _, contentType := range []string{formType, ""} {
+			got := post{contentType: contentType, body: body}.read(mustCompile(t, "form:username"))
+			wantReading(t, "form that begins like UTF-16", got, Named, "", "bob")
+		}
+	}
 }
 
 func TestContentType(t *testing.T) {
@@ -317,6 +321,8 @@ func TestContentType(t *testing.T) {
 		{"form that is broken JSON", []string{formType}, `{"username":"bob",}`, Malformed},
 		{"form that is JSON and a form", []string{formType}, `{"username":"bob","x":"&username=al&"}`, Ambiguous},
 		{"JSON that is a form too", []string{"application/json"}, `{"username":"bob","x":"&username=al&"}`, Ambiguous},
+		{"JSON with a very long name in it", []string{"application/json"}, `{"username":"bob","x":"&` + strings.Repeat("%20", 300) + `username=al"}`, Named},
+		{"JSON with a name in it that is not ASCII", []string{"application/json"}, `{"username":"bob","x":"&u\u0000ſername=al"}`, Named},
 		{"form behind JSON", []string{formType}, `{"username":"bob"}&username=al`, Malformed},
 		{"form that is XML", []string{formType}, "<login><username>bob</username></login>", Named},
 		{"form with XML in it", []string{formType}, "x=<login><username>bob</username></login>", Malformed},
@@ -324,6 +330,9 @@ func TestContentType(t *testing.T) {
 		{"no type, form", nil, "username=bob", Named},
 		{"no type, XML", nil, "<login><username>bob</username></login>", Named},
 		{"no type, nothing", nil, "hello", Missing},
+		{"text, dashes", []string{"text/plain"}, "--x&username=bob", Named},
+		{"text, one dash", []string{"text/plain"}, "-x&username=bob&y=content-disposition", Named},
+		{"text, parts", []string{"text/plain"}, "--x\r\nCONTENT-DISPOSITION: form-data; name=username\r\n\r\nbob\r\n--x--", Malformed},
 		{"text, JSON", []string{"text/plain"}, `{"username":"bob"}`, Named},
 		{"text, form", []string{"text/plain;charset=UTF-8"}, "username=bob", Named},
 		{"two that agree", []string{"application/json", " application/json"}, `{"username":"bob"}`, Named},

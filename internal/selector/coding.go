@@ -155,8 +155,8 @@ type unicodeForm struct {
 	mark  int // bytes of its byte order mark
 }
 
-// sniffUnicode finds UTF-16 and UTF-32 by a byte order mark, or by the zeros in a first character of ASCII that opens a
-// document, as parsers do that detect the encoding themselves (RFC 4627, 3).
+// sniffUnicode finds UTF-16 and UTF-32 by a byte order mark, or by the zeros in a first character of ASCII, as parsers do
+// that detect the encoding themselves (RFC 4627, 3).
 func sniffUnicode(b []byte) unicodeForm {
 	var four [4]byte
 	copy(four[:], b)
@@ -171,20 +171,16 @@ func sniffUnicode(b []byte) unicodeForm {
 		return unicodeForm{2, binary.BigEndian, 2}
 	case a[0] == 0xff && a[1] == 0xfe:
 		return unicodeForm{2, binary.LittleEndian, 2}
-	case len(b) >= 4 && a[0] == 0 && a[1] == 0 && a[2] == 0 && opens(a[3]):
+	case len(b) >= 4 && a[0] == 0 && a[1] == 0 && a[2] == 0:
 		return unicodeForm{4, binary.BigEndian, 0}
-	case len(b) >= 4 && opens(a[0]) && a[1] == 0 && a[2] == 0 && a[3] == 0:
+	case len(b) >= 4 && a[1] == 0 && a[2] == 0 && a[3] == 0:
 		return unicodeForm{4, binary.LittleEndian, 0}
-	case a[0] == 0 && opens(a[1]):
+	case a[0] == 0:
 		return unicodeForm{2, binary.BigEndian, 0}
-	case opens(a[0]) && a[1] == 0:
+	case a[1] == 0:
 		return unicodeForm{2, binary.LittleEndian, 0}
 	}
 	return unicodeForm{}
-}
-
-func opens(c byte) bool {
-	return c == '{' || c == '[' || c == '<' || c == '"' || c == '/' || c == ' ' || c == '\t' || c == '\r' || c == '\n'
 }
 
 // decode returns the text in UTF-8, in storage of its own.

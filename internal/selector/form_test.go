@@ -38,6 +38,7 @@ func TestForm(t *testing.T) {
 		{"escaped list", "form:username", "username%5b%5d=bob", Malformed, Type, nil},
 		{"list with a blank", "form:username", "username[ ]=bob", Malformed, Type, nil},
 		{"index", "form:username", "username[0]=bob", Malformed, Type, nil},
+		{"last digit", "form:username", "username[9]=bob", Malformed, Type, nil},
 		{"object", "form:username", "username[x]=bob", Malformed, Type, nil},
 		{"list beside", "form:username", "username=bob&username[]=al", Malformed, Type, []string{"bob"}},
 		{"brackets", "form:user[login]", "user%5Blogin%5D=bob&user%5Bpassword%5D=x", Named, "", []string{"bob"}},
@@ -67,6 +68,7 @@ func TestForm(t *testing.T) {
 		{"broken escape in the name", "form:username", "username=al&user%name=bob", Ambiguous, Escape, []string{"al", "bob"}},
 		{"unicode escape", "form:username", "username=%u0062ob", Ambiguous, Escape, []string{"%u0062ob", "bob"}},
 		{"unicode escape in the name", "form:username", "%u0075sername=bob", Ambiguous, Escape, []string{"bob"}},
+		{"unicode escape of NUL", "form:username", "username=%u0000", Malformed, NUL, []string{"%u0000"}},
 		{"semicolon", "form:username", "x=1;username=bob", Ambiguous, Separator, []string{"bob"}},
 		{"semicolon, two", "form:username", "x=1;username=bob&username=al", Ambiguous, Separator, []string{"bob", "al"}},
 		{"semicolon in the value", "form:username", "username=al;bob", Ambiguous, Separator, []string{"al;bob", "al"}},
@@ -83,6 +85,22 @@ func TestForm(t *testing.T) {
 	} {
 		got := post{contentType: formType, body: c.body}.read(mustCompile(t, c.selector))
 		wantReading(t, c.name, got, c.state, c.reason, c.values...)
+	}
+}
+
+func TestSpellings(t *testing.T) {
+	for _, c := range []struct{ name, bytes, want string }{
+		{"two bytes", "\xc1\xa1", "a"},
+		{"three bytes", "\xe0\x81\xa1", "a"},
+		{"four bytes", "\xf0\x80\x81\xa1", "a"},
+		{"surrogates", "\xed\xa0\xbd\xed\xb8\x80x", "😀x"},
+		{"half a pair", "\xed\xa0\xbd", "\ufffd"},
+		{"cut off", "a\xe0\x81", "a\ufffd\u0081"},
+		{"shortest form", "é€😀", "é€😀"},
+	} {
+		if got := lenientUTF8([]byte(c.bytes)); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func TestBasic(t *testing.T) {
 		{"blank first", []string{" Basic " + bob}, Named, "", []string{"bob"}},
 		{"colons in the password", []string{"Basic " + encode("bob:a:b:c")}, Named, "", []string{"bob"}},
 		{"empty password", []string{"Basic " + encode("bob:")}, Named, "", []string{"bob"}},
-		{"without padding", []string{"Basic " + strings.TrimRight(encode("bob:xy"), "=")}, Named, "", []string{"bob"}},
+		{"without padding", []string{"Basic " + strings.TrimRight(encode("bob:x"), "=")}, Named, "", []string{"bob"}},
 		{"alphabet for URLs", []string{"Basic " + base64.URLEncoding.EncodeToString([]byte("bob:?>?>~~"))}, Named, "", []string{"bob"}},
 		{"UTF-8", []string{"Basic " + encode("José:x")}, Named, "", []string{"josé"}},
 		{"Latin-1", []string{"Basic " + encode("jos\xe9:x")}, Ambiguous, Encoding, []string{"jos\ufffd", "jos", "josé"}},
@@ -71,6 +71,7 @@ func TestBasicParts(t *testing.T) {
 		{"password", BasicPassword, "bob: a:b ", Named, []string{" a:b "}},
 		{"empty password", BasicPassword, "bob:", Missing, nil},
 		{"client", BasicClient, "my%20app%3A1:x", Named, []string{"my app:1"}},
+		{"client, plus", BasicClient, "my+app:x", Named, []string{"my app"}},
 		{"client, plain", BasicClient, "shop-web:x", Named, []string{"shop-web"}},
 		{"client, broken escape", BasicClient, "a%b:x", Ambiguous, []string{"ab", "a%b"}},
 		{"user, not decoded", BasicUser, "a%20b:x", Named, []string{"a%20b"}},
@@ -118,6 +119,7 @@ func TestHeader(t *testing.T) {
 		{"list of one", http.Header{"X-User": {"bob,"}}, Named, "", []string{"bob"}},
 		{"empty", http.Header{"X-User": {" "}}, Missing, Empty, nil},
 		{"one line empty", http.Header{"X-User": {"", "bob"}}, Ambiguous, Duplicate, []string{"bob"}},
+		{"any case", http.Header{"x-uSER": {"bob"}}, Named, "", []string{"bob"}},
 		{"absent", http.Header{"X-Users": {"bob"}}, Missing, Absent, nil},
 	} {
 		got := mustCompile(t, "header:X-User").Read(&Input{Header: c.header})

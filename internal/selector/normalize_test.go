@@ -62,6 +62,7 @@ func TestNormalize(t *testing.T) {
 		{"phone with brackets", "phone_digits", "+1 (555) 123-4567", "15551234567"},
 		{"phone with zeros", "phone_digits", "0046 7012345", "467012345"},
 		{"phone, plain", "phone_digits", "467012345", "467012345"},
+		{"shortest phone", "phone_digits", "1-23.4/5", "12345"},
 		{"no phone", "phone_digits", "bob-123456", "bob-123456"},
 		{"short number", "phone_digits", "12-34", "12-34"},
 		{"plus within", "phone_digits", "123+456", "123+456"},

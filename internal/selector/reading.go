@@ -142,7 +142,6 @@ func (g *gather) text(b []byte, latin bool, odd Reason) {
 		for _, s := range spellings(b) {
 			g.name(s, Encoding)
 		}
-		g.unsure(Encoding)
 		return
 	}
 	g.name(string(b), odd)

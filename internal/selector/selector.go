@@ -99,6 +99,14 @@ func Parse(text string) (Selector, error) {
 // String returns the text that was parsed.
 func (s Selector) String() string { return s.text }
 
+// Name returns the field, header, cookie or parameter that the selector looks for, or the last step of its pointer or path.
+func (s Selector) Name() string {
+	if n := len(s.steps); n > 0 && (s.kind == JSON || s.kind == XML) {
+		return s.steps[n-1].name
+	}
+	return s.name
+}
+
 // Kind returns where the selector looks.
 func (s Selector) Kind() Kind { return s.kind }
 

@@ -13,6 +13,8 @@ func TestParse(t *testing.T) {
 	}{
 		{"json:/username", JSON, true},
 		{"json:/user/e~1mail~0", JSON, true},
+		{"json:/" + strings.Repeat("a", 250), JSON, true},
+		{"json:" + strings.Repeat("/a", 16), JSON, true},
 		{"form:user[login]", Form, true},
 		{"form:Input.Email", Form, true},
 		{"multipart:email", Multipart, true},

@@ -24,6 +24,8 @@ func TestSpec(t *testing.T) {
 		{"one is malformed", []string{"json:/username", "basic"}, post{"application/json", "", `{"username":[]}`, bob}, Malformed, Type, []string{"bob"}},
 		{"null before empty", []string{"json:/a", "json:/b"}, post{"application/json", "", `{"a":"","b":null}`, nil}, Missing, Null, nil},
 		{"body is none of the list's business", []string{"basic"}, post{"application/json", "", `{`, bob}, Named, "", []string{"bob"}},
+		{"others are no outer ones", []string{"basic", "json:/user/email"}, post{"application/json", "", `{"user":"al"}`, nil}, Malformed, Type, nil},
+		{"form for an XML root", []string{"xml:/username"}, post{formType, "", "username=bob", nil}, Named, "", []string{"bob"}},
 		{"unread kind", []string{"json:/username"}, post{"application/x-protobuf", "", "\x0a\x03bob", nil}, Missing, Unread, nil},
 		{"form for JSON", []string{"json:/user/email"}, post{formType, "", "user[email]=bob", nil}, Named, "", []string{"bob"}},
 		{"parts for JSON", []string{"json:/user/email"}, post{multipartType, "", part(`name="user[email]"`, "bob") + lastBoundary, nil}, Named, "", []string{"bob"}},
@@ -150,11 +152,11 @@ func TestEach(t *testing.T) {
 		}
 		for i := range got {
 			n := 0
-			in.Each(func(string) bool { n++; return n <= i })
+			in.Each(func(string, bool) bool { n++; return n <= i })
 			if n != i+1 {
 				t.Errorf("%s: stopped after %d values, want %d", c.name, n, i+1)
 			}
 		}
 	}
-	(&Input{}).Each(func(string) bool { t.Error("got a value out of nothing"); return true })
+	(&Input{}).Each(func(string, bool) bool { t.Error("got a value out of nothing"); return true })
 }

@@ -1,11 +1,11 @@
 package selector
 
 // Each yields every decoded value that the request carries in its query, its path's placeholders and its body, at any
-// depth, and the names beside them, which a client chooses as freely; until yield returns false. An answer that repeats
+// depth, and the names beside them, for which name is true and which a client chooses as freely; until yield returns false. An answer that repeats
 // one of them may be repeating the client's own words [V3]. A body that cannot be taken apart is yielded whole.
-func (in *Input) Each(yield func(string) bool) {
+func (in *Input) Each(yield func(text string, name bool) bool) {
 	for _, p := range in.Params {
-		if value, _ := unpercent([]byte(p.Value), false); !yield(string(value)) {
+		if value, _ := unpercent([]byte(p.Value), false); !yield(string(value), false) {
 			return
 		}
 	}
@@ -17,7 +17,7 @@ func (in *Input) Each(yield func(string) bool) {
 		return
 	}
 	if b.fault() != "" {
-		yield(string(b.doc))
+		yield(string(b.doc), false)
 		return
 	}
 	for _, f := range []*fields{&b.form, &b.parts} {
@@ -30,17 +30,17 @@ func (in *Input) Each(yield func(string) bool) {
 	}
 }
 
-func (f *fields) each(yield func(string) bool) bool {
+func (f *fields) each(yield func(string, bool) bool) bool {
 	for i := range f.list {
 		e := &f.list[i]
-		if value, other := e.decode(); !yield(string(e.name)) || !yield(string(value)) || (other != nil && !yield(string(other))) {
+		if value, other := e.decode(); !yield(string(e.name), true) || !yield(string(value), false) || (other != nil && !yield(string(other), false)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (d *jsonDoc) each(yield func(string) bool) bool {
+func (d *jsonDoc) each(yield func(string, bool) bool) bool {
 	for i := range d.nodes {
 		n := &d.nodes[i]
 		if n.keyEnd > n.key {
@@ -48,7 +48,7 @@ func (d *jsonDoc) each(yield func(string) bool) bool {
 			if n.keyOdd {
 				key, _ = unescape(key)
 			}
-			if !yield(string(key)) {
+			if !yield(string(key), true) {
 				return false
 			}
 		}
@@ -59,16 +59,16 @@ func (d *jsonDoc) each(yield func(string) bool) bool {
 		if n.escaped {
 			value, _ = unescape(value)
 		}
-		if !yield(string(value)) {
+		if !yield(string(value), false) {
 			return false
 		}
 	}
 	return true
 }
 
-func (d *xmlDoc) each(yield func(string) bool) {
+func (d *xmlDoc) each(yield func(string, bool) bool) {
 	for i := range d.nodes {
-		if t := d.nodes[i].text; t != "" && !yield(t) {
+		if t := d.nodes[i].text; t != "" && !yield(t, false) {
 			return
 		}
 	}

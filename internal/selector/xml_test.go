@@ -48,6 +48,7 @@ func TestXML(t *testing.T) {
 		{"text before", "xml:/a/b", "x<a><b>bob</b></a>", Malformed, Trailing, nil},
 		{"unfinished", "xml:/a/b", "<a><b>bob</b>", Malformed, Syntax, nil},
 		{"crossed", "xml:/a/b", "<a><b>bob</a></b>", Malformed, Syntax, nil},
+		{"no element", "xml:/a/b", "<!-- a -->", Malformed, Syntax, nil},
 		{"no XML", "xml:/a/b", "username=bob", Malformed, Trailing, nil},
 		{"broken UTF-8", "xml:/a/b", "<a><b>b\xff</b></a>", Malformed, Syntax, nil},
 		{"Latin, ASCII", "xml:/a/b", `<?xml version="1.0" encoding="iso-8859-1"?><a><b>bob</b></a>`, Named, "", []string{"bob"}},

@@ -15,7 +15,7 @@ var mergeLua string
 
 var mergeScript = valkey.NewLuaScript(failuresLua + mergeLua)
 
-// Merge brings in what an instance recorded during an outage, one call for each bucket, all in one flight; see
+// Merge brings in what an instance recorded during an outage, one call for each bucket; see
 // [limits.Shared]. It asks the server even while the breaker is open, since it is called when that is about to close.
 func (s *Store) Merge(ctx context.Context, records []limits.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)

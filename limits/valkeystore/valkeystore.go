@@ -217,7 +217,7 @@ func (s *Store) run(ctx context.Context, operation string, script *valkey.Lua, k
 	reply, err := script.Exec(ctx, s.client, keys, args).ToMessage()
 	if err != nil {
 		if context.Cause(ctx) == context.Canceled { // the caller left; that says nothing of the server
-			return reply, s.unavailable(operation, err)
+			return reply, fmt.Errorf("asking the store to %s: %w: %w", operation, limits.ErrUnavailable, err)
 		}
 		return reply, s.failed(operation, err)
 	}

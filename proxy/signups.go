@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"authgate/internal/outcome"
+	"authgate/limits"
+)
+
+// Strangers says how a realm tells targets that exist from those that do not, for its rules of sign-ups [M6]. Its
+// methods are called for each request and must not block, but for Ask.
+type Strangers interface {
+	// Learned reports whether enough is known of the realm for the rules to refuse; until then they only report.
+	Learned(realm string) bool
+	// Ask is what a hook says of a target; asked is false where there is none, and then the store's knowledge counts.
+	Ask(ctx context.Context, realm, target string) (known, asked bool, err error)
+}
+
+// KeepKnown is how long it is remembered that a target exists [M6].
+const KeepKnown = 400 * 24 * time.Hour
+
+// KnownTarget is the fact that a target exists in a realm, by a keyed digest.
+func KnownTarget(key []byte, realm, target string) limits.Fact {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(realm))
+	mac.Write([]byte{0}) // neither part can hold it
+	mac.Write([]byte(target))
+	return limits.Fact("known:" + realm + ":" + hex.EncodeToString(mac.Sum(nil)[:16]))
+}
+
+// signups adds the charge of a rule about sign-ups, unless the target is known. A request that names nobody, or not
+// outright, is about a stranger [I5].
+func (x *exchange) signups(a *limits.Attempt, c *cover, cell *Cell) {
+	charge := limits.Charge{
+		Rule: cell.Rule, Key: cell.Scope.Key(cell.Rule.AddressValue(x.source.Addr)),
+		LogOnly: c.policy.LogOnly || !x.strangers.Learned(x.realm.Name), Outage: c.policy.Outage,
+	}
+	if c.clears() {
+		known, asked, err := x.strangers.Ask(x.r.Context(), x.realm.Name, c.targets[0].value)
+		switch {
+		case err != nil:
+			charge.LogOnly = true // the hook tells of its failures
+		case asked && known:
+			return
+		case !asked && len(a.Facts) < limits.MaxFacts:
+			a.Facts = append(a.Facts, KnownTarget(x.knownKey, x.realm.Name, c.targets[0].value))
+			charge.Unless = len(a.Facts)
+		}
+	}
+	a.Charges = append(a.Charges, charge)
+}
+
+// remember keeps that a target exists, once its owner has proved it [M6].
+func (x *exchange) remember(c *cover, v outcome.Verdict) {
+	if v != outcome.Success || !c.policy.Proves || !x.learns || !c.clears() {
+		return
+	}
+	fact := KnownTarget(x.knownKey, x.realm.Name, c.targets[0].value)
+	l := x.h.limiter
+	l.Go(func() {
+		_ = l.Knowledge().Learn(context.Background(), KeepKnown, fact) // the store tells of its failures
+	})
+}

@@ -1,0 +1,330 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+	"time"
+)
+
+// exchange is one request and its answer. It ends when the answer's body does, or with an error; then its connection
+// goes to the pool or is closed. One goroutine works on it, the caller's. Besides it there may be the context's, which
+// interrupts, and that of a sender.
+type exchange struct {
+	t     *Transport
+	req   *http.Request
+	ctx   context.Context
+	began time.Time
+
+	res  http.Response // what the caller gets: one allocation for all
+	body body
+	in   inbox // what was read from the connection
+
+	sent     bool        // the upstream may have seen a part of the request
+	streams  bool        // the body is sent by a sender
+	sender   *sender     // nil until the head of such a request is sent
+	reusable bool        // both sides mean to keep the connection
+	stop     func() bool // takes the interruption by the context back
+
+	mu          sync.Mutex // guards what follows, and the deadlines of conn
+	conn        *conn      // nil before it is found and after the exchange; only the caller's goroutine sets it
+	answered    bool       // the time limit of the header was lifted; only the caller's goroutine sets it
+	interrupted bool       // a past deadline is set, and must stay
+	broken      error      // why it was interrupted, unless by the context
+}
+
+// maxInformational bounds the 1xx answers to one request: somebody has to end. A 102 every 15 seconds lasts 16 minutes.
+const maxInformational = 64
+
+var (
+	errSwitched      = malformed("switches to a protocol nobody asked for")
+	errInformational = malformed("too many 1xx answers")
+)
+
+// run takes the exchange from the request to the header of the answer.
+func (x *exchange) run() error {
+	request, err := x.compose()
+	if err != nil {
+		x.finish(false)
+		return err
+	}
+	err = x.ask(request)
+	if x.streams && x.sender == nil {
+		closeBody(x.req) // of which nothing was sent
+	}
+	doing := "sending the request"
+	if err == nil {
+		doing, err = "reading the answer", x.readHead()
+	}
+	if err != nil {
+		err = &callError{doing, x.cause(err)}
+		x.finish(false)
+		return err
+	}
+	if x.body.kind == bodyNone {
+		x.finish(true)
+	}
+	return nil
+}
+
+// compose writes down the request, as far as it is sent in one write.
+func (x *exchange) compose() ([]byte, error) {
+	length, err := bodyLength(x.req)
+	if err == nil && x.ctx.Err() != nil {
+		err = context.Cause(x.ctx)
+	}
+	x.in.src, x.in.lent = x, buffers.Get().(*[]byte)
+	x.in.buf = *x.in.lent
+	var request []byte
+	if err == nil {
+		request, err = appendHead(x.in.buf[:0], x.req, length)
+	}
+	x.streams = length < 0 || length > maxSmallBody
+	if err == nil && length > 0 && !x.streams {
+		request, err = appendBody(request, x.req.Body, length)
+	}
+	if err != nil || !x.streams {
+		closeBody(x.req)
+	}
+	if err != nil {
+		return nil, &callError{"sending the request", err}
+	}
+	x.in.buf = request[:cap(request)] // the answer may take the place of the request
+	return request, nil
+}
+
+// ask sends the request and waits for an answer's first bytes. A used connection may turn out to have been closed.
+func (x *exchange) ask(request []byte) error {
+	if c := x.t.pool.get(x.began); c != nil {
+		err := x.askOn(c, request)
+		if err == nil || !x.mayRepeat(err) {
+			return err
+		}
+		x.detach()
+		_ = c.Close()
+	}
+	c, err := x.t.dial(x.ctx)
+	if err != nil {
+		return &callError{"connecting", err}
+	}
+	return x.askOn(c, request)
+}
+
+// mayRepeat reports whether a request that got not a byte of an answer from a used connection can be sent again
+// without being done twice. One that has a body or that changes something is only if no byte of it was sent.
+func (x *exchange) mayRepeat(err error) bool {
+	if isTimeout(err) || x.ctx.Err() != nil {
+		return false
+	}
+	if !x.sent {
+		return true
+	}
+	switch x.req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return x.req.Body == nil || x.req.Body == http.NoBody
+	}
+	return false
+}
+
+func (x *exchange) askOn(c *conn, request []byte) (err error) {
+	x.attach(c)
+	if x.streams {
+		return x.askStreaming(c, request)
+	}
+	x.in.w, x.sent, err = c.ask(request, x.in.buf)
+	return err
+}
+
+// askStreaming sends the head of a request and leaves its body to a sender, so that an answer is seen that comes early.
+func (x *exchange) askStreaming(c *conn, head []byte) error {
+	if !c.quiet() {
+		return errStale
+	}
+	x.limitWrite(c)
+	n, err := c.Write(head)
+	x.sent = n > 0
+	if err != nil {
+		return err
+	}
+	x.sender = newSender(x, c)
+	go x.sender.run()
+	return x.in.fill()
+}
+
+// attach makes the exchange own a connection, within its limits of time.
+func (x *exchange) attach(c *conn) {
+	x.mu.Lock()
+	x.conn = c
+	switch timeout := x.t.cfg.ResponseTimeout; {
+	case x.interrupted:
+		_ = c.SetDeadline(past)
+	case timeout > 0:
+		_ = c.SetDeadline(time.Now().Add(timeout))
+	}
+	x.mu.Unlock()
+	if x.stop == nil && x.ctx.Done() != nil {
+		x.stop = context.AfterFunc(x.ctx, x.interrupt)
+	}
+}
+
+// detach gives the connection up.
+func (x *exchange) detach() {
+	x.mu.Lock()
+	x.conn = nil
+	x.mu.Unlock()
+}
+
+// past is a deadline that has passed, but not the zero time, which is none.
+var past = time.Unix(1, 0)
+
+// interrupt makes whoever waits for the connection return.
+func (x *exchange) interrupt() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.interrupted = true
+	if x.conn != nil {
+		_ = x.conn.SetDeadline(past)
+	}
+}
+
+// breakOff interrupts for a reason of its own. The first interruption is the one that errors tell.
+func (x *exchange) breakOff(reason error) {
+	x.mu.Lock()
+	if !x.interrupted {
+		x.broken = reason
+	}
+	x.mu.Unlock()
+	x.interrupt()
+}
+
+// limitWrite gives the upstream time to take the next piece of a request.
+func (x *exchange) limitWrite(c *conn) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if timeout := x.t.cfg.ResponseTimeout; timeout > 0 && !x.interrupted && x.conn == c {
+		_ = c.SetWriteDeadline(time.Now().Add(timeout))
+	}
+}
+
+// Read reads from the connection for the inbox. The time limit is one for the header, so it is lifted here when
+// that is complete; most answers are complete then too, and never come here again.
+func (x *exchange) Read(p []byte) (int, error) {
+	if x.body.kind != bodyNone && !x.answered {
+		x.liftLimit()
+	}
+	return x.conn.Read(p)
+}
+
+func (x *exchange) liftLimit() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.answered = true
+	if x.t.cfg.ResponseTimeout > 0 && !x.interrupted {
+		_ = x.conn.SetReadDeadline(time.Time{})
+	}
+}
+
+func (x *exchange) hasAnswer() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.answered
+}
+
+// readHead reads answers until one is final.
+func (x *exchange) readHead() error {
+	for range maxInformational {
+		block, err := x.in.section(x.t.cfg.MaxHeaderBytes)
+		if err != nil {
+			return err
+		}
+		if err := parseHead(block, &x.res); err != nil {
+			return err
+		}
+		switch code := x.res.StatusCode; {
+		case code == http.StatusSwitchingProtocols:
+			return errSwitched
+		case code < 200:
+			if err := x.inform(code, x.res.Header); err != nil {
+				return err
+			}
+		default:
+			return x.begin()
+		}
+	}
+	return errInformational
+}
+
+// inform passes on an answer that is not the last.
+func (x *exchange) inform(code int, header http.Header) error {
+	if err := checkInformational(header); err != nil {
+		return err
+	}
+	trace := httptrace.ContextClientTrace(x.ctx)
+	if trace == nil || trace.Got1xxResponse == nil {
+		return nil
+	}
+	return trace.Got1xxResponse(code, textproto.MIMEHeader(header))
+}
+
+// begin finds out how the body of the answer is framed, and makes the response.
+func (x *exchange) begin() error {
+	f, err := frame(x.req.Method, &x.res)
+	if err != nil {
+		return err
+	}
+	x.reusable = !f.close && !x.req.Close && !hasToken(x.req.Header["Connection"], "close")
+	x.res.Request = x.req
+	x.res.Body = http.NoBody
+	if f.kind != bodyNone {
+		x.res.Body = &x.body
+	}
+	x.body.begin(x, f)
+	if x.sender != nil {
+		x.liftLimit() // or the sender would set one when it ends
+	}
+	return nil
+}
+
+// cause is the reason behind an error of the connection.
+func (x *exchange) cause(err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.broken != nil {
+		return x.broken
+	}
+	if ctxErr := context.Cause(x.ctx); ctxErr != nil {
+		return ctxErr
+	}
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF // here no end is expected
+	}
+	return err
+}
+
+// finish ends the exchange. It keeps the connection if the answer was read to its end, everybody wants to go
+// on, and nothing followed the answer.
+func (x *exchange) finish(complete bool) {
+	if x.stop != nil {
+		x.stop() // an interruption under way finds no connection any more
+	}
+	if x.sender != nil && !x.sender.end(complete) {
+		complete = false
+	}
+	x.mu.Lock()
+	c := x.conn
+	x.conn = nil
+	keep := complete && x.reusable && !x.interrupted && x.in.buffered() == 0
+	x.mu.Unlock()
+	x.in.release()
+	switch {
+	case c == nil:
+	case keep:
+		x.t.pool.put(c)
+	default:
+		_ = c.Close()
+	}
+}
