@@ -46,6 +46,7 @@ type exchange struct {
 	rateLimitPolicy, rateLimit string // values of the RateLimit fields, or ""
 
 	began        time.Time
+	asked        time.Time // when the request was read and the decision began
 	storeTook    time.Duration
 	upstreamTook time.Duration
 	status       int

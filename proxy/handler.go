@@ -104,9 +104,9 @@ func (x *exchange) decide() (*refusal, error) {
 	if len(attempt.Charges) == 0 {
 		return nil, nil
 	}
-	asked := time.Now()
+	x.asked = time.Now()
 	d, reservation, err := x.h.limiter.Decide(x.r.Context(), attempt, x.pendingWait())
-	x.storeTook = time.Since(asked)
+	x.storeTook = time.Since(x.asked)
 	x.h.events.Decided(x.storeTook)
 	if x.r.Context().Err() != nil {
 		reservation.Release()

@@ -164,10 +164,7 @@ func (x *exchange) readTarget(c *cover) error {
 	if p.Target == nil {
 		return x.readPending(c)
 	}
-	reading := p.Target.Spec.Read(&x.in)
-	if c.hit.Unclear {
-		reading.State, reading.Reason = selector.Malformed, selector.Many // the path names more than could be listed
-	}
+	reading := x.reading(c)
 	if reading.State == selector.Missing && p.Pending != nil {
 		if err := x.readPending(c); err != nil || len(c.targets) > 0 {
 			return err
@@ -206,6 +203,15 @@ func (x *exchange) readTarget(c *cover) error {
 		c.targets = append(c.targets, target{value: x.missingValue()})
 	}
 	return nil
+}
+
+// reading is what the selectors of a policy find of its target.
+func (x *exchange) reading(c *cover) selector.Reading {
+	reading := c.policy.Target.Spec.Read(&x.in)
+	if c.hit.Unclear {
+		reading.State, reading.Reason = selector.Malformed, selector.Many // the path names more than could be listed
+	}
+	return reading
 }
 
 // readClient finds the client of a policy: the one that proved who it is, else the one that is claimed. The two never

@@ -26,6 +26,9 @@ func NewLooks() *Looks {
 // maxDelayed bounds the refusals that are being delayed at once; beyond it they are answered at once.
 const maxDelayed = 1024
 
+// aDecision is how long a decision may take that waited for nobody.
+const aDecision = 20 * time.Millisecond
+
 // formOf is the look of a form of refusal.
 func formOf(r limits.Refuse) mimic.Form {
 	if r == limits.Silent {
@@ -44,7 +47,7 @@ func (x *exchange) refuseAlike(r *refusal) error {
 	key := x.lookKey(r.policy, formOf(r.rule.Refuse))
 	looks := x.h.looks
 	answer := looks.Book.Answer(key)
-	looks.Delayer.Wait(x.r.Context(), x.began, looks.Book.Delay(key))
+	looks.Delayer.Wait(x.r.Context(), x.asked, looks.Book.Delay(key))
 	if x.r.Context().Err() != nil {
 		return errClientGone
 	}
@@ -55,7 +58,10 @@ func (x *exchange) refuseAlike(r *refusal) error {
 
 // learnLooks takes the answer down, as it goes by, for policies that may have to show one like it.
 func (x *exchange) learnLooks(res *http.Response) {
-	took := time.Since(x.began)
+	took := time.Since(x.asked)
+	if x.storeTook > aDecision {
+		took = 0 // it waited for the verdicts of others, which a refusal does not
+	}
 	for i := range x.covers {
 		c := &x.covers[i]
 		failure, success := x.h.looks.Book.Wants(c.policy.Name, mimic.Failure), x.h.looks.Book.Wants(c.policy.Name, mimic.Success)

@@ -39,10 +39,10 @@ func (x *exchange) answered(res *http.Response) {
 func (x *exchange) prepare(header http.Header) {
 	for i := range x.covers {
 		p := x.covers[i].policy
-		switch {
-		case p.Outcome != nil:
+		if p.Outcome != nil {
 			p.Outcome.Prepare(header)
-		case x.h.looks.Book.Wants(p.Name, mimic.Success):
+		}
+		if book := x.h.looks.Book; book.Wants(p.Name, mimic.Failure) || book.Wants(p.Name, mimic.Success) {
 			header["Accept-Encoding"] = []string{"identity"} // or there is nothing to learn from
 		}
 	}

@@ -6,8 +6,10 @@ package config
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"authgate/clientip"
+	"authgate/limits"
 )
 
 // Config is a valid configuration. It is never changed after it was made, so any number of goroutines may read it.
@@ -100,3 +102,30 @@ func Builtin(upstreamURL string) (*Config, Warnings, error) {
 
 // Origin says where the value at a path of the file was written, such as policies.login.requests.target.
 func (c *Config) Origin(path string) Origin { return c.origins[path] }
+
+// RuleOrigin says where a rule was written that holds in an app of a realm: by the app, the realm, or the policy itself,
+// whichever is the innermost that has the rule's dimension. Leave app empty for the realm itself, and realm as well for the
+// policy. path is the place within the file, such as realms.acme.policies.login.requests.target.
+func (c *Config) RuleOrigin(realm, app string, r *limits.Rule) (path string, o Origin) {
+	cell := "policies." + r.Policy + "." + r.Class.String() + "." + r.Dimension.String()
+	layers := []string{""}
+	if realm != "" {
+		layers = append(layers, "realms."+realm+".")
+	}
+	if app != "" {
+		layers = append(layers, "realms."+realm+".apps."+app+".")
+	}
+	for _, layer := range slices.Backward(layers) {
+		path = layer + cell
+		o, ok := c.origins[path]
+		if !ok {
+			continue
+		}
+		item := fmt.Sprintf("%s[%d]", path, r.Index) // of a list of rules
+		if at, ok := c.origins[item]; ok {
+			return item, at
+		}
+		return path, o
+	}
+	return path, Origin{}
+}

@@ -242,6 +242,7 @@ func TestSchema(t *testing.T) {
 		{"properties.policies.additionalProperties.properties.requests.properties.source.$ref", "#/$defs/cell"},
 		{"properties.policies.additionalProperties.properties.match.items.required", []any{"path"}},
 		{"$defs.rule.required", []any{"limit", "window"}},
+		{"$defs.rule.properties.refuse.type", []any{"string", "integer"}},
 		{"$defs.rule.properties.refuse.enum", []any{"429", 429.0, "uniform", "silent"}},
 		{"properties.unlock", nil},
 	} {

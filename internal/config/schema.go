@@ -94,7 +94,11 @@ func typeSchema(v reflect.Value, f field) map[string]any {
 		return bounds(map[string]any{"type": "integer"}, f)
 	}
 	if f.enum != nil {
-		text["enum"] = allowedWords(f)
+		words := allowedWords(f)
+		text["enum"] = words
+		if slices.ContainsFunc(words, func(w any) bool { _, isNumber := w.(int); return isNumber }) {
+			text["type"] = []string{"string", "integer"}
+		}
 	}
 	return text
 }

@@ -57,17 +57,38 @@ type Options struct {
 	Build      map[string]string // shown by /meta/version
 	AdminToken string            // a token for this run, when none is configured
 	Transport  http.RoundTripper // in place of the network to the backend, for tests
+
+	// Now takes the place of the stores' clock; only tests of rules over time set it.
+	Now func() limits.Millis
 }
 
 // New makes a gateway without listening yet. It does not wait for the store or the backend to be there.
-func New(cfg *config.Config, opts Options) (_ *Gateway, err error) {
+func New(cfg *config.Config, opts Options) (*Gateway, error) {
+	g, err := assemble(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	if g.audit, err = notify.NewAudit(g.log, g.names(cfg), cfg.Audit.File); err != nil {
+		_ = g.stores.Close()
+		return nil, err
+	}
+	g.public = newServer(cfg, g.handler, g.log)
+	ctx, cancel := context.WithCancel(context.Background())
+	g.background = cancel
+	g.work.Go(func() { g.learn(ctx) })
+	g.private = newAdminServer(g.adminHandler(cfg, opts.AdminToken), g.log)
+	return g, nil
+}
+
+// assemble makes everything that a request goes through, and nothing else: no file is opened, nothing listens.
+func assemble(cfg *config.Config, opts Options) (_ *Gateway, err error) {
 	g := &Gateway{log: opts.Log, build: opts.Build, failures: make(chan error, 8), looks: proxy.NewLooks()}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
 	g.cfg.Store(cfg)
 	g.metrics = metrics.New(func() (live, pinned, coarse int64) { return g.stores.entries() })
-	if g.stores, err = openStores(cfg, g.log, g.metrics); err != nil {
+	if g.stores, err = openStores(cfg, g.log, g.metrics, opts.Now); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -79,9 +100,6 @@ func New(cfg *config.Config, opts Options) (_ *Gateway, err error) {
 	if g.keys, err = newKeys(cfg, g.stores, g.log); err != nil {
 		return nil, err
 	}
-	if g.audit, err = notify.NewAudit(g.log, g.names(cfg), cfg.Audit.File); err != nil {
-		return nil, err
-	}
 	if g.upstream, err = newUpstream(cfg, opts.Transport); err != nil {
 		return nil, err
 	}
@@ -90,11 +108,6 @@ func New(cfg *config.Config, opts Options) (_ *Gateway, err error) {
 		return nil, err
 	}
 	g.handler = proxy.NewHandler(plan, proxy.Deps{Limiter: g.limiter, Mode: g.stores.mode, Looks: g.looks, Events: g.metrics, Log: g.log})
-	g.public = newServer(cfg, g.handler, g.log)
-	ctx, cancel := context.WithCancel(context.Background())
-	g.background = cancel
-	g.work.Go(func() { g.learn(ctx) })
-	g.private = newAdminServer(g.adminHandler(cfg, opts.AdminToken), g.log)
 	return g, nil
 }
 

@@ -101,8 +101,9 @@ func routesOf(p *config.Policy, index int) ([]proxy.Route, error) {
 
 // policy compiles a policy for a place.
 func (g *Gateway) policy(p *config.Policy, at *place) (*proxy.Policy, error) {
+	mode, _ := at.mode(p)
 	out := &proxy.Policy{
-		Name: p.Name, LogOnly: at.mode(p) == config.LogOnly, Outage: p.OnOutage, PendingWait: p.PendingWait,
+		Name: p.Name, LogOnly: mode == config.LogOnly, Outage: p.OnOutage, PendingWait: p.PendingWait,
 		ChargeAll: p.OnAmbiguous == config.AmbiguousChargeAll, MaxBody: int64(p.MaxBody),
 		RateLimitHeaders: p.RateLimitHeaders, CORSOrigins: p.CORSOrigins, Proves: p.Proves,
 	}

@@ -17,74 +17,108 @@ const defaultRealm = "default"
 // place is where policies are compiled for: the whole, a realm, or an app inside one; each inherits from the one
 // before [M2].
 type place struct {
-	realm, app string
-	modes      []config.Mode // innermost first; the first that is set holds
-	allowlist  clientip.PrefixSet
-	rules      []map[string][]limits.Rule // innermost first; the first that has the policy holds
+	realm, app  string
+	hosts       []string
+	modes       []setMode // innermost first; the first that is set holds
+	allowlist   clientip.PrefixSet
+	allowlistAt string                     // path of the one that holds
+	rules       []map[string][]limits.Rule // innermost first; the first that has the policy holds
+}
+
+// setMode is a mode with the path at which the file states it.
+type setMode struct {
+	mode config.Mode
+	path string
+}
+
+// tenant is a realm with its apps.
+type tenant struct {
+	place
+	inFile *config.Realm // nil: the realm of all hosts that no other names, which the file need not mention
+	apps   []place
+}
+
+// tenants are the realms in file order, and then the default one if the file does not have it, unless hosts that no realm
+// names are refused.
+func tenants(cfg *config.Config) []tenant {
+	whole := place{realm: defaultRealm, modes: []setMode{{cfg.Mode, "mode"}}, allowlist: cfg.Allowlist, allowlistAt: "allowlist"}
+	var out []tenant
+	named := false
+	for i := range cfg.Realms {
+		r := &cfg.Realms[i]
+		path := "realms." + r.Name
+		t := tenant{place: whole.inside(r.Name, "", path, r.Mode, &r.Scope), inFile: r}
+		t.hosts = r.Hosts
+		if len(r.LegacyPerIP) > 0 && r.Mode == "" {
+			t.modes = append([]setMode{{config.LogOnly, path + ".legacy_per_ip"}}, t.modes...) // until somebody chooses [M3]
+		}
+		for j := range r.Apps {
+			a := &r.Apps[j]
+			app := t.inside(r.Name, a.Name, path+".apps."+a.Name, a.Mode, &a.Scope)
+			app.hosts = a.Hosts
+			t.apps = append(t.apps, app)
+		}
+		out = append(out, t)
+		named = named || r.Name == defaultRealm
+	}
+	if !named && !cfg.RejectUnknownHost {
+		out = append(out, tenant{place: whole})
+	}
+	return out
 }
 
 // realms compiles the tenants, by host, and the one of every other host, nil if those are refused.
 func (g *Gateway) realms(cfg *config.Config) (byHost map[string]*proxy.Realm, rest *proxy.Realm, err error) {
-	whole := place{realm: defaultRealm, modes: []config.Mode{cfg.Mode}, allowlist: cfg.Allowlist}
 	byHost = make(map[string]*proxy.Realm)
-	for i := range cfg.Realms {
-		r := &cfg.Realms[i]
-		at := whole.inside(r.Name, "", r.Mode, &r.Scope)
-		if len(r.LegacyPerIP) > 0 && r.Mode == "" {
-			at.modes = append([]config.Mode{config.LogOnly}, at.modes...) // until somebody chooses [M3]
-		}
-		realm, err := g.realm(cfg, at)
+	for _, t := range tenants(cfg) {
+		realm, err := g.realm(cfg, t.place)
 		if err != nil {
 			return nil, nil, err
 		}
 		realm.Apps = make(map[string]*proxy.Realm)
-		for j := range r.Apps {
-			a := &r.Apps[j]
-			app, err := g.realm(cfg, at.inside(r.Name, a.Name, a.Mode, &a.Scope))
+		for _, at := range t.apps {
+			app, err := g.realm(cfg, at)
 			if err != nil {
 				return nil, nil, err
 			}
-			realm.Apps[a.Name] = app
-			assign(byHost, a.Hosts, app)
+			realm.Apps[at.app] = app
+			assign(byHost, at.hosts, app)
 		}
-		assign(byHost, r.Hosts, realm)
-		if r.Name == defaultRealm {
+		assign(byHost, t.hosts, realm)
+		if t.realm == defaultRealm {
 			rest = realm
 		}
 	}
 	if cfg.RejectUnknownHost {
-		return byHost, nil, nil
+		rest = nil
 	}
-	if rest == nil {
-		rest, err = g.realm(cfg, whole)
-	}
-	return byHost, rest, err
+	return byHost, rest, nil
 }
 
-// inside is a place within another.
-func (p place) inside(realm, app string, mode config.Mode, s *config.Scope) place {
+// inside is a place within another; path is where the file has it.
+func (p *place) inside(realm, app, path string, mode config.Mode, s *config.Scope) place {
 	in := place{
-		realm: realm, app: app, allowlist: p.allowlist,
-		modes: append([]config.Mode{mode}, p.modes...),
+		realm: realm, app: app, allowlist: p.allowlist, allowlistAt: p.allowlistAt,
+		modes: append([]setMode{{mode, path + ".mode"}}, p.modes...),
 		rules: append([]map[string][]limits.Rule{s.Rules}, p.rules...),
 	}
 	if s.Allowlist != nil {
-		in.allowlist = *s.Allowlist
+		in.allowlist, in.allowlistAt = *s.Allowlist, path+".allowlist"
 	}
 	return in
 }
 
-// mode is that of a policy here.
-func (p *place) mode(policy *config.Policy) config.Mode {
-	if policy.OwnMode {
-		return policy.Mode
+// mode is that of a policy here, and the path at which the file states it; for the policy nil that of the place.
+func (p *place) mode(policy *config.Policy) (mode config.Mode, path string) {
+	if policy != nil && policy.OwnMode {
+		return policy.Mode, "policies." + policy.Name + ".mode"
 	}
 	for _, m := range p.modes {
-		if m != "" {
-			return m
+		if m.mode != "" {
+			return m.mode, m.path
 		}
 	}
-	return config.Enforce
+	return config.Enforce, "mode"
 }
 
 // rulesOf are the rules of a policy here.

@@ -25,8 +25,8 @@ type stores struct {
 }
 
 // openStores makes the stores. A shared store that is down is no error [S6].
-func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics) (*stores, error) {
-	s := &stores{local: memstore.New(memstore.Config{MaxEntries: cfg.Store.MaxEntries})}
+func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics, now func() limits.Millis) (*stores, error) {
+	s := &stores{local: memstore.New(memstore.Config{MaxEntries: cfg.Store.MaxEntries, Now: now})}
 	s.limits, s.mode = s.local, &limits.KillSwitch{}
 	if cfg.Store.Backend != "valkey" {
 		return s, nil
@@ -35,7 +35,7 @@ func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics) (*stor
 	var fallback *limits.Fallback
 	vc := valkeystore.Config{
 		Addresses: v.Addresses, Username: v.Username, Password: v.Password.Reveal(), Database: v.Database,
-		Prefix: v.Prefix, Timeout: v.Timeout, Logger: log,
+		Prefix: v.Prefix, Timeout: v.Timeout, Logger: log, Now: now,
 		Events: valkeystore.Events{
 			Degraded: m.StoreDegraded, Failed: m.StoreFailed,
 			Returning: func(ctx context.Context) { fallback.Merge(ctx) },

@@ -79,8 +79,10 @@ func (s *strangers) refresh(ctx context.Context, notes limits.Notes) {
 			continue // until the store is back the rules only report
 		}
 		if began == "" {
-			_ = notes.Note(ctx, beganNote(realm), strconv.FormatInt(time.Now().Unix(), 10), proxy.KeepKnown)
-			continue
+			began = strconv.FormatInt(time.Now().Unix(), 10)
+			if notes.Note(ctx, beganNote(realm), began, proxy.KeepKnown) != nil {
+				continue
+			}
 		}
 		unix, err := strconv.ParseInt(began, 10, 64)
 		if err == nil && s.learnFor != nil && time.Since(time.Unix(unix, 0)) >= *s.learnFor {

@@ -3,7 +3,6 @@ package mimic
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -192,10 +191,12 @@ func TestBoundedBytes(t *testing.T) {
 	for i := range 2 * maxBytes / MaxBody {
 		k := key
 		k.Realm = fmt.Sprint("realm", i)
-		a := raw("401\n\n" + strings.Repeat("no ", MaxBody/3-1))
-		b.Observe(k, login(a, 1, 1))
-		b.Observe(k, login(a, 2, 1))
-		shows(t, b, k, a)
+		s := Sample{Answer: Answer{Status: 401, Body: make([]byte, MaxBody-i)}}
+		b.judge(k, &s, http.Header{}, observation{print: 1, source: 1})
+		b.judge(k, &s, http.Header{}, observation{print: 1, source: 2})
+		if got := len(b.Answer(k).Body); got != MaxBody-i {
+			t.Fatalf("got a body of %d bytes, want it learned", got)
+		}
 	}
 	total := 0
 	for _, element := range b.entries {

@@ -102,7 +102,7 @@ func (s *Sample) unlearnable(method string, head http.Header, p *policy) Reason 
 		return Date
 	case holdsToken(body):
 		return Token
-	case masked.MatchString(body), s.echoes(head, body, p):
+	case holdsMasked(body), s.echoes(head, body, p):
 		return RequestValue
 	}
 	return ""

@@ -27,7 +27,7 @@ func TestScanJSON(t *testing.T) {
 		{`{"a":{"b":null}}`, "0:- 1:-", true},
 		{`{"x/y":{"~":1.5e3}}`, "2:1.5e3", true},
 		{`{"l":[1,"two",3]}`, "3:two", true},
-		{`{"":7}`, "4:7", true},
+		{`{"":7,"a":-1.5E+3}`, "4:7 0:-1.5E+3", true},
 		{`{"a":1} trailing`, "0:1", true},
 		{`{"a":1,}`, "0:1", false},
 		{`{"a":1`, "", false},

@@ -130,6 +130,10 @@ func TestLintOverlaps(t *testing.T) {
 			{Is: "success", Status: s("302"), Location: s("/a*"), Request: Request{Method: s("GET")}},
 			{Is: "failure", Status: s("302"), Location: s("*error"), Request: Request{Method: s("POST")}},
 		}, nil},
+		{"same kinds, any method", []Rule{
+			{Is: "success", Status: s("302"), Location: s("/a*"), Request: Request{Method: s("GET")}},
+			{Is: "failure", Status: s("302"), Location: s("*error"), Request: Request{Form: m("x", "1")}},
+		}, []Problem{{1, "is", "an answer can match both"}}},
 		{"same members", []Rule{{Is: "success", JSON: m("/a", "x*")}, {Is: "failure", JSON: m("/a", "*y")}}, []Problem{{1, "is", "overlaps outcome[0]"}}},
 		{"same members, apart", []Rule{{Is: "success", JSON: m("/a", "x*")}, {Is: "failure", JSON: m("/a", "y*")}}, nil},
 		{"same headers", []Rule{{Is: "success", Header: m("A", "x*")}, {Is: "failure", Header: m("A", "*y")}}, []Problem{{1, "is", "overlaps outcome[0]"}}},

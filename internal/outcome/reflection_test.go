@@ -73,6 +73,7 @@ func TestReflectedTextIsNoEvidence(t *testing.T) {
 		{"text without markup, escaped around it", plain, typed("user", `"Welcome back"`), page(`&#34;Welcome back&#34;`)},
 		{"part of the text in a name", text, typed("user", "welcome"), page(`" id="welcome`)},
 		{"part of the text, with signs", Rule{Status: []string{"200"}, Body: []string{`id=two_factor_[Due]`}}, typed("user", "two_factor_[due]"), page("id=two_factor_[Due]")},
+		{"text of four letters", Rule{Status: []string{"200"}, Body: []string{"Done"}}, typed("user", `a"done`), page("a&#34;Done")},
 		{"text in a JSON member", plain, &attempt{json: map[string]string{"/user": "Welcome back, Bob"}}, page("Welcome back, Bob")},
 		{"text in the query", plain, &attempt{query: url.Values{"msg": {"Welcome back"}}}, page("Welcome back")},
 		{"text in a header", plain, &attempt{header: http.Header{"User-Agent": {"Welcome back"}}}, page("Welcome back")},

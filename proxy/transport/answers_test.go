@@ -51,63 +51,115 @@ var accepted = []struct {
 	length int64
 	keep   bool // the connection
 }{
-	{name: "sized", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: b\r\n\r\nhello", status: 200,
-		header: http.Header{"Content-Length": {"5"}, "A": {"b"}}, body: "hello", length: 5, keep: true},
-	{name: "empty", raw: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", status: 200,
-		header: http.Header{"Content-Length": {"0"}}, keep: true},
-	{name: "no reason", raw: "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", status: 200,
-		header: http.Header{"Content-Length": {"0"}}, keep: true},
-	{name: "empty reason", raw: "HTTP/1.1 299 \r\nContent-Length: 0\r\n\r\n", status: 299,
-		header: http.Header{"Content-Length": {"0"}}, keep: true},
-	{name: "a reason in UTF-8", raw: "HTTP/1.1 404 Nö\r\nContent-Length: 0\r\n\r\n", status: 404,
-		header: http.Header{"Content-Length": {"0"}}, keep: true},
+	{
+		name: "sized", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nA: b\r\n\r\nhello", status: 200,
+		header: http.Header{"Content-Length": {"5"}, "A": {"b"}}, body: "hello", length: 5, keep: true,
+	},
+	{
+		name: "empty", raw: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", status: 200,
+		header: http.Header{"Content-Length": {"0"}}, keep: true,
+	},
+	{
+		name: "no reason", raw: "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", status: 200,
+		header: http.Header{"Content-Length": {"0"}}, keep: true,
+	},
+	{
+		name: "empty reason", raw: "HTTP/1.1 299 \r\nContent-Length: 0\r\n\r\n", status: 299,
+		header: http.Header{"Content-Length": {"0"}}, keep: true,
+	},
+	{
+		name: "a reason in UTF-8", raw: "HTTP/1.1 404 Nö\r\nContent-Length: 0\r\n\r\n", status: 404,
+		header: http.Header{"Content-Length": {"0"}}, keep: true,
+	},
 	{name: "no header", raw: "HTTP/1.1 200 OK\r\n\r\nto the end", status: 200, header: http.Header{}, body: "to the end", length: -1},
-	{name: "chunked", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0A\r\n0123456789\r\n0\r\n\r\n", status: 200,
-		header: http.Header{}, body: "abc0123456789", length: -1, keep: true},
-	{name: "chunked, spelled otherwise", raw: "HTTP/1.1 200 OK\r\ntransfer-encoding: \t CHUNKED\r\n\r\n3 \r\nabc\r\n0;x=\"y\"\r\n\r\n", status: 200,
-		header: http.Header{}, body: "abc", length: -1, keep: true},
-	{name: "chunked and empty", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", status: 200,
-		header: http.Header{}, length: -1, keep: true},
-	{name: "chunked in single bytes", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", 30_000) + "0\r\n\r\n", status: 200,
-		header: http.Header{}, body: strings.Repeat("x", 30_000), length: -1, keep: true},
-	{name: "equal lengths", raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", status: 200,
-		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2, keep: true},
-	{name: "several values", raw: "HTTP/1.1 200 OK\r\nset-cookie: a=1\r\nB: c\r\nSET-COOKIE:\tb=2 \t\r\nEmpty:\r\nContent-Length: 0\r\n\r\n", status: 200,
-		header: http.Header{"Set-Cookie": {"a=1", "b=2"}, "B": {"c"}, "Empty": {""}, "Content-Length": {"0"}}, keep: true},
-	{name: "strange names", raw: "HTTP/1.1 200 OK\r\n!x_y: 1\r\n9: 2\r\nContent-Length: 0\r\n\r\n", status: 200,
-		header: http.Header{"!x_y": {"1"}, "9": {"2"}, "Content-Length": {"0"}}, keep: true},
-	{name: "HEAD with a length", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", status: 200,
-		header: http.Header{"Content-Length": {"5"}}, length: 5, keep: true},
+	{
+		name: "chunked", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0A\r\n0123456789\r\n0\r\n\r\n", status: 200,
+		header: http.Header{}, body: "abc0123456789", length: -1, keep: true,
+	},
+	{
+		name: "chunked, spelled otherwise", raw: "HTTP/1.1 200 OK\r\ntransfer-encoding: \t CHUNKED\r\n\r\n3 \r\nabc\r\n0;x=\"y\"\r\n\r\n", status: 200,
+		header: http.Header{}, body: "abc", length: -1, keep: true,
+	},
+	{
+		name: "chunked and empty", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", status: 200,
+		header: http.Header{}, length: -1, keep: true,
+	},
+	{
+		name: "chunked in single bytes", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", 30_000) + "0\r\n\r\n", status: 200,
+		header: http.Header{}, body: strings.Repeat("x", 30_000), length: -1, keep: true,
+	},
+	{
+		name: "equal lengths", raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", status: 200,
+		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2, keep: true,
+	},
+	{
+		name: "several values", raw: "HTTP/1.1 200 OK\r\nset-cookie: a=1\r\nB: c\r\nSET-COOKIE:\tb=2 \t\r\nEmpty:\r\nContent-Length: 0\r\n\r\n", status: 200,
+		header: http.Header{"Set-Cookie": {"a=1", "b=2"}, "B": {"c"}, "Empty": {""}, "Content-Length": {"0"}}, keep: true,
+	},
+	{
+		name: "strange names", raw: "HTTP/1.1 200 OK\r\n!x_y: 1\r\n9: 2\r\nContent-Length: 0\r\n\r\n", status: 200,
+		header: http.Header{"!x_y": {"1"}, "9": {"2"}, "Content-Length": {"0"}}, keep: true,
+	},
+	{
+		name: "HEAD with a length", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", status: 200,
+		header: http.Header{"Content-Length": {"5"}}, length: 5, keep: true,
+	},
 	{name: "HEAD without", method: "HEAD", raw: "HTTP/1.1 200 OK\r\n\r\n", status: 200, header: http.Header{}, length: -1, keep: true},
-	{name: "HEAD, chunked", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", status: 200,
-		header: http.Header{}, length: -1, keep: true},
-	{name: "HEAD with a body", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", status: 200,
-		header: http.Header{"Content-Length": {"5"}}, length: 5},
+	{
+		name: "HEAD, chunked", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", status: 200,
+		header: http.Header{}, length: -1, keep: true,
+	},
+	{
+		name: "HEAD with a body", method: "HEAD", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", status: 200,
+		header: http.Header{"Content-Length": {"5"}}, length: 5,
+	},
 	{name: "204", raw: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, header: http.Header{}, keep: true},
-	{name: "204 that announces a body", raw: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", status: 204,
-		header: http.Header{"Content-Length": {"5"}}},
+	{
+		name: "204 that announces a body", raw: "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", status: 204,
+		header: http.Header{"Content-Length": {"5"}},
+	},
 	{name: "204 that is chunked", raw: "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", status: 204, header: http.Header{}},
-	{name: "304 with a length", raw: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", status: 304,
-		header: http.Header{"Content-Length": {"5"}}, keep: true},
-	{name: "connection: close", raw: "HTTP/1.1 200 OK\r\nConnection: foo, Close\r\nContent-Length: 2\r\n\r\nok", status: 200,
-		header: http.Header{"Connection": {"foo, Close"}, "Content-Length": {"2"}}, body: "ok", length: 2},
-	{name: "1.0 sized", raw: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", status: 200,
-		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2},
-	{name: "1.0 kept alive", raw: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", status: 200,
-		header: http.Header{"Connection": {"keep-alive"}, "Content-Length": {"2"}}, body: "ok", length: 2, keep: true},
-	{name: "1.0 to the end", raw: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nto the end", status: 200,
-		header: http.Header{"Connection": {"keep-alive"}}, body: "to the end", length: -1},
-	{name: "more than the answer", raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + okAnswer, status: 200,
-		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2},
+	{
+		name: "304 with a length", raw: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", status: 304,
+		header: http.Header{"Content-Length": {"5"}}, keep: true,
+	},
+	{
+		name: "connection: close", raw: "HTTP/1.1 200 OK\r\nConnection: foo, Close\r\nContent-Length: 2\r\n\r\nok", status: 200,
+		header: http.Header{"Connection": {"foo, Close"}, "Content-Length": {"2"}}, body: "ok", length: 2,
+	},
+	{
+		name: "1.0 sized", raw: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", status: 200,
+		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2,
+	},
+	{
+		name: "1.0 kept alive", raw: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", status: 200,
+		header: http.Header{"Connection": {"keep-alive"}, "Content-Length": {"2"}}, body: "ok", length: 2, keep: true,
+	},
+	{
+		name: "1.0 to the end", raw: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nto the end", status: 200,
+		header: http.Header{"Connection": {"keep-alive"}}, body: "to the end", length: -1,
+	},
+	{
+		name: "more than the answer", raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + okAnswer, status: 200,
+		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2,
+	},
 	{name: "more than the chunks", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nx", status: 200, header: http.Header{}, length: -1},
-	{name: "after 1xx", raw: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer, status: 200,
-		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2, keep: true},
-	{name: "a large header", raw: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", 60_000) + "\r\nContent-Length: 2\r\n\r\nok", status: 200,
-		header: http.Header{"A": {strings.Repeat("x", 60_000)}, "Content-Length": {"2"}}, body: "ok", length: 2, keep: true},
-	{name: "a large body", raw: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n%0300000d", 7), status: 200,
-		header: http.Header{"Content-Length": {"300000"}}, body: fmt.Sprintf("%0300000d", 7), length: 300_000, keep: true},
-	{name: "a large chunk", raw: fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n%0300000d\r\n0\r\n\r\n", 7), status: 200,
-		header: http.Header{}, body: fmt.Sprintf("%0300000d", 7), length: -1, keep: true},
+	{
+		name: "after 1xx", raw: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer, status: 200,
+		header: http.Header{"Content-Length": {"2"}}, body: "ok", length: 2, keep: true,
+	},
+	{
+		name: "a large header", raw: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("x", 60_000) + "\r\nContent-Length: 2\r\n\r\nok", status: 200,
+		header: http.Header{"A": {strings.Repeat("x", 60_000)}, "Content-Length": {"2"}}, body: "ok", length: 2, keep: true,
+	},
+	{
+		name: "a large body", raw: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n%0300000d", 7), status: 200,
+		header: http.Header{"Content-Length": {"300000"}}, body: fmt.Sprintf("%0300000d", 7), length: 300_000, keep: true,
+	},
+	{
+		name: "a large chunk", raw: fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n%0300000d\r\n0\r\n\r\n", 7), status: 200,
+		header: http.Header{}, body: fmt.Sprintf("%0300000d", 7), length: -1, keep: true,
+	},
 }
 
 func TestAnswers(t *testing.T) {
@@ -339,8 +391,11 @@ func TestTrailers(t *testing.T) {
 		want      http.Header
 	}{
 		{"none", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", nil, nil},
-		{"announced", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum, Other\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n",
-			http.Header{"X-Sum": nil, "Other": nil}, http.Header{"X-Sum": {"1", "2"}, "Other": nil}},
+		{
+			"announced", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum, Other\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Sum: 2\r\n\r\n",
+			http.Header{"X-Sum": nil, "Other": nil},
+			http.Header{"X-Sum": {"1", "2"}, "Other": nil},
+		},
 		{"not announced", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n", nil, http.Header{"X-Sum": {"1"}}},
 		{
 			"unsafe", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Set-Cookie, not a name\r\n\r\n" +

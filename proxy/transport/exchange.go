@@ -73,20 +73,8 @@ func (x *exchange) run() error {
 
 // compose writes down the request, as far as it is sent in one write.
 func (x *exchange) compose() ([]byte, error) {
-	length, err := bodyLength(x.req)
-	if err == nil && x.ctx.Err() != nil {
-		err = context.Cause(x.ctx)
-	}
-	x.in.src, x.in.lent = x, buffers.Get().(*[]byte)
-	x.in.buf = *x.in.lent
-	var request []byte
-	if err == nil {
-		request, err = appendHead(x.in.buf[:0], x.req, length)
-	}
-	x.streams = length < 0 || length > maxSmallBody
-	if err == nil && length > 0 && !x.streams {
-		request, err = appendBody(request, x.req.Body, length)
-	}
+	x.in.borrow(x)
+	request, err := x.appendRequest(x.in.buf[:0])
 	if err != nil || !x.streams {
 		closeBody(x.req)
 	}
@@ -95,6 +83,22 @@ func (x *exchange) compose() ([]byte, error) {
 	}
 	x.in.buf = request[:cap(request)] // the answer may take the place of the request
 	return request, nil
+}
+
+func (x *exchange) appendRequest(b []byte) ([]byte, error) {
+	if x.ctx.Err() != nil {
+		return nil, context.Cause(x.ctx)
+	}
+	length, err := bodyLength(x.req)
+	if err != nil {
+		return nil, err
+	}
+	x.streams = length < 0 || length > maxSmallBody
+	b, err = appendHead(b, x.req, length)
+	if err == nil && length > 0 && !x.streams {
+		b, err = appendBody(b, x.req.Body, length)
+	}
+	return b, err
 }
 
 // ask sends the request and waits for an answer's first bytes. A used connection may turn out to have been closed.
@@ -311,9 +315,7 @@ func (x *exchange) finish(complete bool) {
 	if x.stop != nil {
 		x.stop() // an interruption under way finds no connection any more
 	}
-	if x.sender != nil && !x.sender.end(complete) {
-		complete = false
-	}
+	complete = complete && (x.sender == nil || x.sender.ended())
 	x.mu.Lock()
 	c := x.conn
 	x.conn = nil

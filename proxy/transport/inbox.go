@@ -127,6 +127,12 @@ func (in *inbox) line(limit int) ([]byte, error) {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, bufferBytes); return &b }}
 
+// borrow takes a buffer, for what will be read from src.
+func (in *inbox) borrow(src io.Reader) {
+	in.src, in.lent = src, buffers.Get().(*[]byte)
+	in.buf = *in.lent
+}
+
 // release gives the buffer back, grown or not. What was in it stays until it is used again.
 func (in *inbox) release() {
 	if in.lent != nil && cap(in.buf) <= maxPooledBytes {

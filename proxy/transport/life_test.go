@@ -13,7 +13,6 @@ import (
 	"net/textproto"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,75 +105,6 @@ func TestMaxIdleZeroKeepsNone(t *testing.T) {
 	mustFetch(t, u, get())
 	if got := u.accepted(); got != 2 || u.waiting() != 0 {
 		t.Errorf("%d connections, %d kept; want 2, 0", got, u.waiting())
-	}
-}
-
-// settle waits until the system has delivered what the upstream did to the waiting connection.
-func (u *upstream) settle(t *testing.T) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for probe := u.pool.idle[0]; ; runtime.Gosched() {
-		raw, err := probe.Conn.(*net.TCPConn).SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		there := false
-		_ = raw.Read(func(fd uintptr) bool {
-			there = arrived(fd)
-			return true
-		})
-		if there {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the connection stays quiet")
-		}
-	}
-}
-
-// A connection that was closed or spoken on while it waited is found out before a request is written to it, so that even a
-// POST does not fail, and is sent once.
-func TestStaleConnection(t *testing.T) {
-	for _, tt := range []struct{ name, parting string }{
-		{"closed", ""},
-		{"408", "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"},
-		{"a second answer", okAnswer},
-	} {
-		for _, size := range []int{10, 100_000} {
-			t.Run(fmt.Sprintf("%s/%d", tt.name, size), func(t *testing.T) {
-				var posts atomic.Int32
-				u := listen(t, Config{MaxIdle: 2}, func(n int, c net.Conn, r *bufio.Reader) {
-					for {
-						req, _, err := hear(r)
-						if err != nil {
-							return
-						}
-						if req.Method == http.MethodPost {
-							posts.Add(1)
-						}
-						say(c, okAnswer)
-						if n == 1 {
-							say(c, tt.parting)
-							return
-						}
-					}
-				})
-				res, err := u.RoundTrip(get())
-				if err != nil {
-					t.Fatal(err)
-				}
-				// The parting words may come with the answer: then the connection is not kept in the first place.
-				if _, err := io.ReadAll(res.Body); err != nil {
-					t.Fatal(err)
-				}
-				if u.waiting() == 1 {
-					u.settle(t)
-				}
-				if _, body := mustFetch(t, u, post(strings.Repeat("x", size))); body != "ok" || posts.Load() != 1 || u.accepted() != 2 {
-					t.Errorf("got %q after %d posts on %d connections, want ok, 1, 2", body, posts.Load(), u.accepted())
-				}
-			})
-		}
 	}
 }
 

@@ -17,81 +17,85 @@ import (
 // untilHungUp says nothing.
 func untilHungUp(_ net.Conn, r *bufio.Reader) { _, _ = io.Copy(io.Discard, r) }
 
+const limit = 10 * time.Second
+
+var large = strings.Repeat("x", 100_000)
+
+var timeLimits = []struct {
+	name  string
+	req   func() *http.Request
+	serve func(c net.Conn, r *bufio.Reader)
+	want  time.Duration // zero: no timeout
+}{
+	{"no answer", get, untilHungUp, limit},
+	{"no answer to a body", func() *http.Request { return post("abc") }, untilHungUp, limit},
+	{"no answer to a large body", func() *http.Request { return post(large) }, untilHungUp, limit},
+	{"half a header", get, func(c net.Conn, r *bufio.Reader) {
+		_, _, _ = hear(r)
+		say(c, "HTTP/1.1 200 OK\r\nA")
+		untilHungUp(c, r)
+	}, limit},
+	{"a header byte by byte", get, func(c net.Conn, r *bufio.Reader) {
+		_, _, _ = hear(r)
+		for _, b := range []byte(okAnswer) {
+			_, _ = c.Write([]byte{b})
+			time.Sleep(time.Second)
+		}
+	}, limit},
+	{"1xx only", get, func(c net.Conn, r *bufio.Reader) {
+		_, _, _ = hear(r)
+		for range 10 {
+			say(c, "HTTP/1.1 102 Processing\r\n\r\n")
+			time.Sleep(3 * time.Second)
+		}
+	}, limit},
+	{"not read", func() *http.Request { return post("abc") }, func(net.Conn, *bufio.Reader) { time.Sleep(time.Hour) }, limit},
+	{"large body not read", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
+		time.Sleep(5 * time.Second)
+		_, _ = io.CopyN(io.Discard, r, 50_000)
+		time.Sleep(time.Hour)
+	}, 5*time.Second + limit},
+	{"body read slowly", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
+		req, _ := http.ReadRequest(r)
+		for range 4 {
+			time.Sleep(4 * time.Second)
+			_, _ = io.CopyN(io.Discard, req.Body, 25_000)
+		}
+		time.Sleep(8 * time.Second)
+		say(c, okAnswer)
+	}, 0},
+	{"a slow client", func() *http.Request {
+		req := request(http.MethodPost, "", -1)
+		req.Body = plain{&slowly{pieces: 5, pause: 8 * time.Second}}
+		return req
+	}, func(c net.Conn, r *bufio.Reader) {
+		_, _, _ = hear(r)
+		time.Sleep(8 * time.Second)
+		say(c, okAnswer)
+	}, 0},
+	{"a slow body", get, func(c net.Conn, r *bufio.Reader) {
+		_, _, _ = hear(r)
+		time.Sleep(8 * time.Second)
+		say(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+		time.Sleep(time.Hour)
+		say(c, "ok")
+	}, 0},
+	{"a slow body after a large one", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
+		_, _, _ = hear(r)
+		say(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+		time.Sleep(time.Hour)
+		say(c, "ok")
+	}, 0},
+	{"an early answer with a slow body", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
+		_, _ = http.ReadRequest(r)
+		say(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n")
+		time.Sleep(time.Hour)
+		say(c, "ok")
+	}, 0},
+}
+
 func TestResponseTimeout(t *testing.T) {
-	const limit = 10 * time.Second
-	large := strings.Repeat("x", 100_000)
-	for _, tt := range []struct {
-		name  string
-		req   func() *http.Request
-		serve func(c net.Conn, r *bufio.Reader)
-		want  time.Duration // zero: no timeout
-	}{
-		{"no answer", get, untilHungUp, limit},
-		{"no answer to a body", func() *http.Request { return post("abc") }, untilHungUp, limit},
-		{"no answer to a large body", func() *http.Request { return post(large) }, untilHungUp, limit},
-		{"half a header", get, func(c net.Conn, r *bufio.Reader) {
-			_, _, _ = hear(r)
-			say(c, "HTTP/1.1 200 OK\r\nA")
-			untilHungUp(c, r)
-		}, limit},
-		{"a header byte by byte", get, func(c net.Conn, r *bufio.Reader) {
-			_, _, _ = hear(r)
-			for _, b := range []byte(okAnswer) {
-				_, _ = c.Write([]byte{b})
-				time.Sleep(time.Second)
-			}
-		}, limit},
-		{"1xx only", get, func(c net.Conn, r *bufio.Reader) {
-			_, _, _ = hear(r)
-			for range 10 {
-				say(c, "HTTP/1.1 102 Processing\r\n\r\n")
-				time.Sleep(3 * time.Second)
-			}
-		}, limit},
-		{"not read", func() *http.Request { return post("abc") }, func(net.Conn, *bufio.Reader) { time.Sleep(time.Hour) }, limit},
-		{"large body not read", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
-			time.Sleep(5 * time.Second)
-			_, _ = io.CopyN(io.Discard, r, 50_000)
-			time.Sleep(time.Hour)
-		}, 5*time.Second + limit},
-		{"body read slowly", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
-			req, _ := http.ReadRequest(r)
-			for range 4 {
-				time.Sleep(4 * time.Second)
-				_, _ = io.CopyN(io.Discard, req.Body, 25_000)
-			}
-			time.Sleep(8 * time.Second)
-			say(c, okAnswer)
-		}, 0},
-		{"a slow client", func() *http.Request {
-			req := request(http.MethodPost, "", -1)
-			req.Body = plain{&slowly{pieces: 5, pause: 8 * time.Second}}
-			return req
-		}, func(c net.Conn, r *bufio.Reader) {
-			_, _, _ = hear(r)
-			time.Sleep(8 * time.Second)
-			say(c, okAnswer)
-		}, 0},
-		{"a slow body", get, func(c net.Conn, r *bufio.Reader) {
-			_, _, _ = hear(r)
-			time.Sleep(8 * time.Second)
-			say(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
-			time.Sleep(time.Hour)
-			say(c, "ok")
-		}, 0},
-		{"a slow body after a large one", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
-			_, _, _ = hear(r)
-			say(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
-			time.Sleep(time.Hour)
-			say(c, "ok")
-		}, 0},
-		{"an early answer with a slow body", func() *http.Request { return post(large) }, func(c net.Conn, r *bufio.Reader) {
-			_, _ = http.ReadRequest(r)
-			say(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n")
-			time.Sleep(time.Hour)
-			say(c, "ok")
-		}, 0},
-	} {
+	for _, tt := range timeLimits {
 		t.Run(tt.name, func(t *testing.T) {
 			piped(t, Config{ResponseTimeout: limit, MaxIdle: 1}, tt.serve, func(t *testing.T, tr *Transport) {
 				began := time.Now()
@@ -271,6 +275,34 @@ func TestCancelAfterTheEnd(t *testing.T) {
 	}
 }
 
+// A context that ends while the answer does must not hit the next user either.
+func TestCancelAtTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		wait func() // after the context has ended
+	}{
+		{"interrupted before", synctest.Wait},
+		{"interrupted about then", func() {}},
+	} {
+		for range 50 {
+			piped(t, Config{MaxIdle: 1}, func(c net.Conn, r *bufio.Reader) { polite(1, c, r) }, func(t *testing.T, tr *Transport) {
+				ctx, cancel := context.WithCancel(context.Background())
+				res, err := tr.RoundTrip(get().WithContext(ctx))
+				if err != nil {
+					t.Fatal(err)
+				}
+				cancel()
+				tt.wait()
+				_, _ = io.ReadAll(res.Body)
+				synctest.Wait()
+				if _, _, err := fetch(tr, post("abc")); err != nil {
+					t.Fatalf("%s: %v", tt.name, err)
+				}
+			})
+		}
+	}
+}
+
 func TestIdleTimeout(t *testing.T) {
 	var hungUp atomic.Pointer[time.Time]
 	serve := func(c net.Conn, r *bufio.Reader) {
@@ -313,25 +345,4 @@ func TestIdleTimeout(t *testing.T) {
 			t.Error("an expired connection was used")
 		}
 	})
-}
-
-// What the upstream has closed is not held until somebody wants to use it.
-func TestSweepFindsClosed(t *testing.T) {
-	u := listen(t, Config{MaxIdle: 1, ResponseTimeout: time.Hour}, func(_ int, c net.Conn, r *bufio.Reader) {
-		_, _, _ = hear(r)
-		say(c, okAnswer)
-	})
-	mustFetch(t, u, get())
-	u.settle(t)
-	u.pool.sweep()
-	if u.waiting() != 0 {
-		t.Error("a closed connection was kept")
-	}
-	u = listen(t, Config{MaxIdle: 1, ResponseTimeout: time.Hour}, polite)
-	mustFetch(t, u, get())
-	u.pool.idle[0].SetReadDeadline(past) // the time limit of an earlier answer
-	u.pool.sweep()
-	if u.waiting() != 1 {
-		t.Error("an open connection was not kept")
-	}
 }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -213,8 +212,6 @@ func announcedTrailer(h http.Header) (http.Header, error) {
 	}
 	return trailer, nil
 }
-
-var errNoEnd = errors.New("malformed answer: trailer without an end")
 
 // readTrailer reads the fields after the last chunk, and adds the safe ones to the response.
 func readTrailer(in *inbox, res *http.Response) error {

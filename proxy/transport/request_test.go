@@ -15,47 +15,59 @@ import (
 	"testing"
 )
 
+var written = []struct {
+	name string
+	edit func(*http.Request)
+	want string
+}{
+	{"GET", func(*http.Request) {}, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"no method", func(r *http.Request) { r.Method = "" }, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"own method", func(r *http.Request) { r.Method = "BREW" }, "BREW /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"a host", func(r *http.Request) { r.Host = "example.com:81" }, "GET /path HTTP/1.1\r\nHost: example.com:81\r\n\r\n"},
+	{"a zone", func(r *http.Request) { r.Host = "[fe80::1%eth0]:81" }, "GET /path HTTP/1.1\r\nHost: [fe80::1]:81\r\n\r\n"},
+	{"no path", func(r *http.Request) { r.URL.Path = "" }, "GET / HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"query", func(r *http.Request) { r.URL.RawQuery = "a=%20&b" }, "GET /path?a=%20&b HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"empty query", func(r *http.Request) { r.URL.ForceQuery = true }, "GET /path? HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"escaped", func(r *http.Request) { r.URL.Path = "/a b\n" }, "GET /a%20b%0A HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"spelled", func(r *http.Request) { r.URL.Opaque = "/%7e%2F;x" }, "GET /%7e%2F;x HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"two slashes", func(r *http.Request) { r.URL.Path = "//a" }, "GET //a HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"asterisk", func(r *http.Request) { r.Method, r.URL.Opaque = "OPTIONS", "*" }, "OPTIONS * HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{
+		"values", func(r *http.Request) { r.Header["X"] = []string{" a\t", "", "b c"} },
+		"GET /path HTTP/1.1\r\nHost: upstream.test\r\nX: a\r\nX: \r\nX: b c\r\n\r\n",
+	},
+	{"no values", func(r *http.Request) { r.Header["User-Agent"] = nil }, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"framing is ours", func(r *http.Request) {
+		r.Header = http.Header{
+			"Content-Length": {"5"}, "content-length": {"6"}, "Transfer-Encoding": {"chunked"}, "TRANSFER-encoding": {"x"},
+			"Host": {"a"}, "hOst": {"b"}, "Trailer": {"c"},
+		}
+	}, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
+	{"close", func(r *http.Request) { r.Close = true }, "GET /path HTTP/1.1\r\nHost: upstream.test\r\nConnection: close\r\n\r\n"},
+	{
+		"close already", func(r *http.Request) { r.Close, r.Header["Connection"] = true, []string{"close"} },
+		"GET /path HTTP/1.1\r\nHost: upstream.test\r\nConnection: close\r\n\r\n",
+	},
+	{"POST of nothing", func(r *http.Request) { r.Method = "POST" }, "POST /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 0\r\n\r\n"},
+	{
+		"PUT of nothing", func(r *http.Request) { r.Method, r.Body, r.ContentLength = "PUT", http.NoBody, -1 },
+		"PUT /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 0\r\n\r\n",
+	},
+	{
+		"POST", func(r *http.Request) { r.Method, r.Body, r.ContentLength = "POST", plain{strings.NewReader("abc")}, 3 },
+		"POST /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 3\r\n\r\nabc",
+	},
+	{
+		"GET with a body", func(r *http.Request) { r.Body, r.ContentLength = plain{strings.NewReader("abc")}, 3 },
+		"GET /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 3\r\n\r\nabc",
+	},
+	{"trailer without chunks", func(r *http.Request) {
+		r.Trailer, r.Body, r.ContentLength = http.Header{"A": {"b"}}, plain{strings.NewReader("abc")}, 3
+	}, "GET /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 3\r\n\r\nabc"},
+}
+
 func TestRequestBytes(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		edit func(*http.Request)
-		want string
-	}{
-		{"GET", func(*http.Request) {}, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"no method", func(r *http.Request) { r.Method = "" }, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"own method", func(r *http.Request) { r.Method = "BREW" }, "BREW /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"a host", func(r *http.Request) { r.Host = "example.com:81" }, "GET /path HTTP/1.1\r\nHost: example.com:81\r\n\r\n"},
-		{"a zone", func(r *http.Request) { r.Host = "[fe80::1%eth0]:81" }, "GET /path HTTP/1.1\r\nHost: [fe80::1]:81\r\n\r\n"},
-		{"no path", func(r *http.Request) { r.URL.Path = "" }, "GET / HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"query", func(r *http.Request) { r.URL.RawQuery = "a=%20&b" }, "GET /path?a=%20&b HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"empty query", func(r *http.Request) { r.URL.ForceQuery = true }, "GET /path? HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"escaped", func(r *http.Request) { r.URL.Path = "/a b\n" }, "GET /a%20b%0A HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"spelled", func(r *http.Request) { r.URL.Opaque = "/%7e%2F;x" }, "GET /%7e%2F;x HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"two slashes", func(r *http.Request) { r.URL.Path = "//a" }, "GET //a HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"asterisk", func(r *http.Request) { r.Method, r.URL.Opaque = "OPTIONS", "*" }, "OPTIONS * HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"values", func(r *http.Request) { r.Header["X"] = []string{" a\t", "", "b c"} },
-			"GET /path HTTP/1.1\r\nHost: upstream.test\r\nX: a\r\nX: \r\nX: b c\r\n\r\n"},
-		{"no values", func(r *http.Request) { r.Header["User-Agent"] = nil }, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"framing is ours", func(r *http.Request) {
-			r.Header = http.Header{
-				"Content-Length": {"5"}, "content-length": {"6"}, "Transfer-Encoding": {"chunked"}, "TRANSFER-encoding": {"x"},
-				"Host": {"a"}, "hOst": {"b"}, "Trailer": {"c"},
-			}
-		}, "GET /path HTTP/1.1\r\nHost: upstream.test\r\n\r\n"},
-		{"close", func(r *http.Request) { r.Close = true }, "GET /path HTTP/1.1\r\nHost: upstream.test\r\nConnection: close\r\n\r\n"},
-		{"close already", func(r *http.Request) { r.Close, r.Header["Connection"] = true, []string{"close"} },
-			"GET /path HTTP/1.1\r\nHost: upstream.test\r\nConnection: close\r\n\r\n"},
-		{"POST of nothing", func(r *http.Request) { r.Method = "POST" }, "POST /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 0\r\n\r\n"},
-		{"PUT of nothing", func(r *http.Request) { r.Method, r.Body, r.ContentLength = "PUT", http.NoBody, -1 },
-			"PUT /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 0\r\n\r\n"},
-		{"POST", func(r *http.Request) { r.Method, r.Body, r.ContentLength = "POST", plain{strings.NewReader("abc")}, 3 },
-			"POST /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 3\r\n\r\nabc"},
-		{"GET with a body", func(r *http.Request) { r.Body, r.ContentLength = plain{strings.NewReader("abc")}, 3 },
-			"GET /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 3\r\n\r\nabc"},
-		{"trailer without chunks", func(r *http.Request) {
-			r.Trailer, r.Body, r.ContentLength = http.Header{"A": {"b"}}, plain{strings.NewReader("abc")}, 3
-		}, "GET /path HTTP/1.1\r\nHost: upstream.test\r\nContent-Length: 3\r\n\r\nabc"},
-	} {
+	for _, tt := range written {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScript(okAnswer, 0)
 			req := get()
@@ -155,7 +167,6 @@ func TestFallback(t *testing.T) {
 		{"connection upgrade", func(r *http.Request) { r.Header["Connection"] = []string{"te", "x , Upgrade"} }, 1},
 		{"expect", func(r *http.Request) { r.Header["Expect"] = []string{"100-continue"} }, 1},
 		{"transfer encoding", func(r *http.Request) { r.TransferEncoding = []string{"chunked"} }, 1},
-		{"cancel", func(r *http.Request) { r.Cancel = make(chan struct{}) }, 1}, //nolint:staticcheck // that is the point
 		{"an authority", func(r *http.Request) { r.URL.Opaque = "//other.test/" }, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

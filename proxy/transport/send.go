@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -17,9 +16,7 @@ type sender struct {
 	conn *conn
 	left int64 // bytes of a body of known length, or -1
 
-	// Guarded by the exchange's lock.
-	over bool // the answer has ended: nothing more is sent
-	last bool // the last bytes are on their way
+	last bool // the last bytes are on their way; guarded by the exchange's lock
 
 	done chan struct{} // closed when the sender ends
 	err  error         // once done: why the request is incomplete
@@ -33,8 +30,6 @@ const (
 	// likelihood; the system has only not told yet. The same as in net/http.
 	maxLastWrite = 50 * time.Millisecond
 )
-
-var errOver = errors.New("the answer ended before the request")
 
 func newSender(x *exchange, c *conn) *sender {
 	left := x.req.ContentLength
@@ -135,12 +130,8 @@ func appendTrailer(b []byte, req *http.Request) (_ []byte, err error) {
 
 func (s *sender) write(piece []byte, last bool) error {
 	s.x.mu.Lock()
-	over := s.over
 	s.last = last
 	s.x.mu.Unlock()
-	if over {
-		return errOver
-	}
 	s.x.limitWrite(s.conn)
 	_, err := s.conn.Write(piece)
 	if isTimeout(err) && !s.x.hasAnswer() {
@@ -155,13 +146,13 @@ func (s *sender) fail(err error) error {
 	return err
 }
 
-// end tells the sender that the answer has ended, and reports whether the request was sent to its end too.
-func (s *sender) end(complete bool) bool {
+// ended reports, when the answer has ended, whether the request was sent to its end too. If not, the connection
+// is closed, and what is sent next fails.
+func (s *sender) ended() bool {
 	s.x.mu.Lock()
-	s.over = true
 	last := s.last
 	s.x.mu.Unlock()
-	if !complete || !last {
+	if !last {
 		return false
 	}
 	t := time.NewTimer(maxLastWrite)

@@ -33,14 +33,18 @@ import (
 // else nothing is sent.
 //
 // A body of known length up to 16 KiB is read to its end before anything is sent; the context does not interrupt that.
-// A longer one, or one of unknown length, is sent from a goroutine of its own, which may outlive the answer until the
-// body's Read returns. Such an answer may come before the body was sent. Either way RoundTrip closes the body.
+// A longer one, or one of unknown length, is sent from a goroutine of its own, so that an answer is seen that comes
+// before its end. That goroutine may outlive the answer until the body's Read returns. Either way the body is closed.
+//
+// As many connections are open as there are requests under way, which is for the caller to bound, and up to
+// Config.MaxIdle more.
 //
 // A request is sent a second time, on a new connection, only if the first was a used one and either no byte was
 // written, or the method is GET, HEAD, OPTIONS or TRACE without a body and the connection ended without a byte of an answer.
 //
-// Of the hooks of httptrace only Got1xxResponse is called. Errors tell by Timeout() whether time ran out; one caused by
-// the context wraps its cause, one caused by reading the request's body wraps that error.
+// Of the hooks of httptrace only Got1xxResponse is called. Request.Cancel is ignored; contexts have replaced it.
+// Errors tell by Timeout() whether time ran out; one caused by the context wraps its cause, one caused by reading the
+// request's body wraps that error.
 type Transport struct {
 	cfg  Config
 	pool pool
@@ -49,6 +53,7 @@ type Transport struct {
 // Config says how the upstream is reached and how long it may take. Only Dial is required.
 type Config struct {
 	// Dial makes a connection. It is called in the goroutine of the request, with its context, and bounds its own time.
+	// A [syscall.Conn], as package net makes them, is read from its socket, whatever its method Read does.
 	Dial func(ctx context.Context) (net.Conn, error)
 
 	// ResponseTimeout bounds the time from the end of the request to the end of the answer's header, and the time
@@ -65,7 +70,7 @@ type Config struct {
 	MaxHeaderBytes int
 
 	// Fallback takes the requests that this transport does not: other schemes than http, upgrades, CONNECT,
-	// Expect, and those that set TransferEncoding or Cancel. Without it they fail.
+	// Expect, and those that set TransferEncoding. Without it they fail.
 	Fallback http.RoundTripper
 }
 
@@ -115,7 +120,6 @@ func takes(req *http.Request) bool {
 	return req.URL.Scheme == "http" && !strings.HasPrefix(req.URL.Opaque, "//") &&
 		req.Method != http.MethodConnect &&
 		len(req.TransferEncoding) == 0 &&
-		req.Cancel == nil && //nolint:staticcheck // deprecated, but who sets it relies on it
 		len(h["Upgrade"]) == 0 && len(h["Expect"]) == 0 && !hasToken(h["Connection"], "upgrade")
 }
 
