@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"authgate/proxy/transport"
 )
 
 // Upstream is the backend: where it is, how it is reached, and how many calls it gets at once. It belongs to
@@ -48,8 +50,38 @@ func NewUpstream(cfg UpstreamConfig) *Upstream {
 	return u
 }
 
-func newTransport(cfg UpstreamConfig) *http.Transport {
+// newTransport makes what carries requests: plain HTTP/1.1 in the request's own goroutine, and everything that is rare
+// (TLS, HTTP/2, upgrades) by the standard library.
+func newTransport(cfg UpstreamConfig) http.RoundTripper {
 	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 30 * time.Second}
+	network, address := "tcp", hostPort(cfg.URL)
+	switch cfg.URL.Scheme {
+	case "http":
+	case "unix":
+		network, address = "unix", cfg.URL.Path
+	default:
+		return standardTransport(cfg, dialer)
+	}
+	return transport.New(transport.Config{
+		Dial:            func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, network, address) },
+		ResponseTimeout: cfg.ResponseTimeout, IdleTimeout: idleTime, MaxIdle: cfg.MaxIdle,
+		Fallback: standardTransport(cfg, dialer),
+	})
+}
+
+// idleTime is how long a connection waits for its next request.
+const idleTime = 90 * time.Second
+
+// hostPort is where to dial for an http URL.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+func standardTransport(cfg UpstreamConfig, dialer *net.Dialer) *http.Transport {
 	t := &http.Transport{
 		DialContext:           dialer.DialContext,
 		TLSClientConfig:       cfg.TLS,
@@ -58,7 +90,7 @@ func newTransport(cfg UpstreamConfig) *http.Transport {
 		ExpectContinueTimeout: time.Second,
 		MaxIdleConns:          cfg.MaxIdle,
 		MaxIdleConnsPerHost:   cfg.MaxIdle,
-		IdleConnTimeout:       90 * time.Second,
+		IdleConnTimeout:       idleTime,
 		DisableCompression:    true, // what the client asked for is what it gets
 		WriteBufferSize:       16 << 10,
 		ReadBufferSize:        16 << 10,

@@ -171,6 +171,9 @@ func (g *Gateway) serve(s *http.Server, l net.Listener) {
 // Handler is the public side without a listener, for programs and tests that bring their own.
 func (g *Gateway) Handler() http.Handler { return g.handler }
 
+// Wait blocks until the verdicts of answered requests are settled and remembered, or ctx is done.
+func (g *Gateway) Wait(ctx context.Context) error { return g.limiter.Wait(ctx) }
+
 // Failed delivers the error of a listener that ended by itself, which a program should end with.
 func (g *Gateway) Failed() <-chan error { return g.failures }
 

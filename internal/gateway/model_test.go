@@ -242,5 +242,8 @@ func (m *model) send(words []string) *httptest.ResponseRecorder {
 	}
 	w := httptest.NewRecorder()
 	m.g.Handler().ServeHTTP(w, r)
+	if err := m.g.Wait(context.Background()); err != nil {
+		m.t.Fatal(err)
+	}
 	return w
 }

@@ -81,6 +81,7 @@ type keys struct {
 	names   []byte // names in logs; the same on all instances
 	known   []byte // targets that are known to exist; the same on all instances
 	secrets []byte // wrong passwords seen again; never kept in the store [D6]
+	shared  bool   // those that are the same on all instances really are, and will be in the next run
 }
 
 // newKeys derives the keys from store.hash_key or, without one, from a secret that is made once and kept in the store;
@@ -89,7 +90,8 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 	private := make([]byte, 32)
 	_, _ = rand.Read(private) // never fails
 	root, secrets := []byte(cfg.Store.HashKey.Reveal()), []byte(cfg.Store.HashKey.Reveal())
-	if len(root) == 0 {
+	shared := len(root) > 0
+	if !shared {
 		root, secrets = private, private
 		if s.shared != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -98,11 +100,11 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 			if err != nil {
 				log.Warn("digests of this run will not match those of other instances: set store.hash_key", "error", err)
 			} else {
-				root = kept
+				root, shared = kept, true
 			}
 		}
 	}
-	var k keys
+	k := keys{shared: shared}
 	for _, d := range []struct {
 		into    *[]byte
 		from    []byte
