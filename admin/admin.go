@@ -7,10 +7,14 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,6 +102,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if r.URL.Path != path.Clean(r.URL.Path) { // which the mux would redirect
+		jsonErrors{w}.WriteHeader(http.StatusNotFound)
+		return
+	}
 	if _, pattern := h.mux.Handler(r); pattern == "" {
 		h.mux.ServeHTTP(jsonErrors{w}, r) // the mux's own 405 and redirects
 		return
@@ -140,8 +148,8 @@ func (h *Handler) admit(r *http.Request, role Role) (caller, error) {
 	if !h.expects(r.Host) {
 		return caller{}, fault{http.StatusForbidden, "host_not_allowed", "add the name to admin.hosts to use it"}
 	}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || token == "" {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller{}, fault{http.StatusUnauthorized, "unauthorized", "send Authorization: Bearer TOKEN"}
 	}
 	digest := sha256.Sum256([]byte(token))
@@ -257,14 +265,14 @@ func (h *Handler) setMode(r *http.Request, who caller) (any, error) {
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
+	if err := d.Decode(&in); err != nil || d.Decode(new(any)) != io.EOF {
 		return nil, fault{http.StatusBadRequest, "bad_request", `send {"mode":"log-only","for":"15m"} or {"mode":"configured"}`}
 	}
 	var length time.Duration
 	switch in.Mode {
 	case "log-only":
 		var err error
-		if length, err = time.ParseDuration(in.For); err != nil || length < minSwitch || length > maxSwitch {
+		if length, err = parseDuration(in.For); err != nil || length < minSwitch || length > maxSwitch {
 			return nil, fault{http.StatusBadRequest, "bad_request", "for: state how long, from 1s to 24h, such as 15m"}
 		}
 	case "configured", "enforce": // enforce is what most people mean by turning the switch back
@@ -281,6 +289,18 @@ func (h *Handler) setMode(r *http.Request, who caller) (any, error) {
 	}
 	h.audit("mode", who.name, slog.String("mode", in.Mode), slog.Duration("for", length))
 	return modeOf(length), nil
+}
+
+// parseDuration reads a duration as the configuration file spells it: days too.
+func parseDuration(s string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 0 || n > 366 {
+			return 0, fmt.Errorf("%q is no duration", s)
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	return time.ParseDuration(s)
 }
 
 // jsonErrors turns the plain text of the mux's own errors, 404 and 405, into JSON.

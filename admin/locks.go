@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,7 +99,10 @@ func (h *Handler) parseFilter(r *http.Request) (filter, error) {
 		return filter{}, fault{http.StatusBadRequest, "bad_request", message}
 	}
 	f := filter{limit: defaultPage}
-	query := r.URL.Query()
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return bad("the query cannot be read")
+	}
 	for name, values := range query {
 		if len(values) != 1 {
 			return bad(name + ": give it once")
@@ -130,7 +134,7 @@ func (h *Handler) parseFilter(r *http.Request) (filter, error) {
 			f.limit = n
 		case "cursor":
 			key, err := base64.RawURLEncoding.DecodeString(v)
-			if err != nil {
+			if _, ok := limits.ParseKey(string(key)); err != nil || !ok {
 				return bad("cursor: use next_cursor of the page before")
 			}
 			f.after = string(key)

@@ -130,11 +130,14 @@ func (x *exchange) explainCover(c *cover) Covered {
 			out.Target = StateMissing
 		case selector.Ambiguous:
 			out.Target = StateAmbiguous
+			if len(out.Targets) == 0 { // it is refused for that
+				out.Targets = reading.Values
+			}
 		default:
 			out.Target = StateMalformed
 		}
 	}
-	if p.Pending != nil && (out.Target == StateNone || out.Target == StateMissing) && x.carriesPending(c) {
+	if (out.Target == StateNone || out.Target == StateMissing) && x.carriesPending(c) {
 		out.Target, out.Reason = StatePending, ""
 	}
 	return out
@@ -163,17 +166,20 @@ func (x *exchange) explainRules(e *Explanation) {
 	for i := range x.covers {
 		for _, cell := range x.covers[i].policy.Cells {
 			if !charged[cell.Rule] {
-				e.Skipped = append(e.Skipped, SkippedRule{Rule: cell.Rule, Why: x.covers[i].whySkipped(cell.Rule, e.Allowlisted)})
+				e.Skipped = append(e.Skipped, SkippedRule{Rule: cell.Rule, Why: x.whySkipped(&x.covers[i], cell.Rule, e.Allowlisted)})
 			}
 		}
 	}
 }
 
-func (c *cover) whySkipped(r *limits.Rule, allowlisted bool) string {
+func (x *exchange) whySkipped(c *cover, r *limits.Rule, allowlisted bool) string {
+	byTarget := r.Dimension == limits.Target || r.Dimension == limits.TargetSource || r.Dimension == limits.Device
 	switch {
 	case allowlisted && exempt(r):
 		return "the source is on the allowlist"
-	case len(c.targets) == 0 && (r.Dimension == limits.Target || r.Dimension == limits.TargetSource || r.Dimension == limits.Device):
+	case byTarget && len(c.targets) == 0 && x.carriesPending(c):
+		return "only a running gateway knows whom the second step is about"
+	case byTarget && len(c.targets) == 0:
 		return "the request names nobody"
 	case r.Dimension == limits.Client:
 		return "the request names no client"

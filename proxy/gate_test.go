@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -209,6 +210,10 @@ func (p *policy) compile(t testing.TB) *proxy.Policy {
 		out.RepeatScope, out.RepeatWindow = limits.RepeatScope(p.name, realm), 15*time.Minute
 	}
 	out.Pending = compile(selector.Config{Digest: true}, p.pending)
+	out.PendingFirst = slices.ContainsFunc(p.outcome, func(r outcome.Rule) bool { return r.Is == "pending" })
+	if out.Pending != nil && out.Target == nil {
+		out.Target = &proxy.Identity{OnMissing: p.onMissing}
+	}
 	if p.outcome != nil {
 		classifier, problems := outcome.Compile(outcome.Config{Rules: p.outcome})
 		if len(problems) > 0 {

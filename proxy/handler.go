@@ -79,6 +79,9 @@ func (x *exchange) serve() error {
 	if own(x.r) {
 		return x.serveOwn()
 	}
+	if x.r.Method == http.MethodConnect || x.r.Method == "PRI" { // a tunnel, or the beginning of HTTP/2 by another name
+		return failure{status: http.StatusMethodNotAllowed, code: "method_not_allowed"}
+	}
 	if err := x.matchPolicies(); err != nil { // which policies
 		return err
 	}

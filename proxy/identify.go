@@ -162,13 +162,20 @@ func params(hit route.Hit) []selector.Param {
 func (x *exchange) readTarget(c *cover) error {
 	p := c.policy
 	if p.Target == nil {
-		return x.readPending(c)
+		return nil
 	}
 	reading := x.reading(c)
-	if reading.State == selector.Missing && p.Pending != nil {
-		if err := x.readPending(c); err != nil || len(c.targets) > 0 {
-			return err
-		}
+	remembered, err := x.recall(c, reading.State != selector.Missing)
+	switch {
+	case err != nil:
+		return err
+	case remembered != "" && reading.State == selector.Missing:
+		c.targets = append(c.targets, target{value: remembered})
+		return nil
+	case remembered != "" && reading.State == selector.Named && reading.Values[0] != remembered:
+		// The backend goes by its session, or by the name: whoever it takes is charged.
+		c.targets = append(c.targets, target{value: remembered}, target{value: reading.Values[0]})
+		return nil
 	}
 	if reading.State != selector.Named {
 		x.h.events.MissingKey(p.Name, string(reading.Reason))

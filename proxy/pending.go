@@ -8,24 +8,33 @@ import (
 	"authgate/internal/selector"
 )
 
-// readPending finds whom a second step is about: the one who gave the right password in the first, as remembered by
-// the backend's session or flow [V5]. Nobody is an answer too.
-func (x *exchange) readPending(c *cover) error {
+// recall is the one who gave the right password in the first step, as remembered by the backend's session or flow [V5],
+// or "". stated says that the request names somebody: a first step, which only remembers, need not ask then. A session
+// that backends may read in several ways is refused like a name that they may.
+func (x *exchange) recall(c *cover, stated bool) (string, error) {
 	p := c.policy
-	if p.Pending == nil {
-		return nil
+	if p.Pending == nil || (stated && p.PendingFirst) {
+		return "", nil
 	}
 	reading := p.Pending.Read(&x.in)
-	if reading.State != selector.Named {
-		return nil
+	switch reading.State {
+	case selector.Missing:
+		return "", nil
+	case selector.Named:
+	default:
+		x.h.events.MissingKey(p.Name, string(reading.Reason))
+		if x.quiet(p) {
+			return "", nil
+		}
+		return "", failure{status: http.StatusBadRequest, code: "pending_" + stateWord(reading.State), cause: reasonOf(reading)}
 	}
 	key := x.pendingKey(reading.Values[0])
 	name, err := x.h.limiter.Notes().Noted(x.r.Context(), key)
 	if err != nil || name == "" {
-		return nil // not known, and the store tells of its failures: the request counts as one that names nobody
+		return "", nil // not known, and the store tells of its failures: the request counts as one that names nobody
 	}
-	c.targets, c.pending = append(c.targets, target{value: name}), key
-	return nil
+	c.pending = key
+	return name, nil
 }
 
 // rememberPending keeps who gave the right password while the second step is due, and forgets it once that succeeded. It

@@ -31,7 +31,7 @@ func steps(key string) twoSteps {
 	factors := limits.Rule{Class: limits.Factors, Dimension: limits.Target, Limit: 2, Window: time.Hour}
 	return twoSteps{
 		password: policy{name: "login", target: []string{"json:/user"}, pending: key, outcome: rules, rules: []limits.Rule{failures(limits.Target, 2, time.Hour), failures(limits.TargetSource, 2, time.Hour)}},
-		code:     policy{name: "code", pending: key, outcome: rules, rules: []limits.Rule{factors}},
+		code:     policy{name: "code", pending: key, outcome: rules[1:], rules: []limits.Rule{factors}},
 	}
 }
 
@@ -126,13 +126,44 @@ func TestPendingIsForgotten(t *testing.T) {
 		g.ask(session(login("eve", "right")))
 		expect(t, g.codes(session(code("1")), session(code("2")), session(code("123"))), "403 403 429") // eve's, not bob's
 		g.ask(session(login("zoe", "right")))
-		expect(t, g.codes(session(code("123")), session(code("1")), session(code("1")), session(code("1"))), "200 403 403 403") // used once
+		expect(t, g.codes(session(code("123")), session(code("1")), session(code("1")), session(code("1"))), "200 403 403 429") // used once; then nobody is known, which is no way to guess either
 
 		g.ask(session(login("ann", "right")))
 		time.Sleep(10 * time.Minute)
-		expect(t, g.codes(session(code("1")), session(code("1")), session(code("1"))), "403 403 403") // over
+		expect(t, g.codes(session(code("1")), session(code("1")), session(code("1"))), "429 429 429") // over
 		_ = g.store.Close()
 	})
+}
+
+// No spelling of the session, and no name beside it, is a way around the account of the second step.
+func TestPendingCannotBeEvaded(t *testing.T) {
+	for _, test := range []struct {
+		name, key string
+		target    []string
+		first     string // what the first step carries
+		second    []string
+		body      string
+		want      string
+	}{
+		{"the session twice", "cookie:session", nil, "Cookie: session=one", []string{"Cookie: session=one; session=x"}, `{"code":"9"}`, "400 400 400"},
+		{"the session twice, the other way", "cookie:session", nil, "Cookie: session=one", []string{"Cookie: session=x; session=one"}, `{"code":"9"}`, "400 400 400"},
+		{"no session", "cookie:session", nil, "Cookie: session=one", nil, `{"code":"9"}`, "403 403 429"},
+		{"an invented session", "cookie:session", nil, "Cookie: session=one", []string{"Cookie: session=zz"}, `{"code":"9"}`, "403 403 429"},
+		{"a name beside the session", "cookie:session", []string{"json:/user"}, "Cookie: session=one", []string{"Cookie: session=one"}, `{"code":"9","user":"n%d"}`, "403 403 429"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := steps(test.key)
+			s.code.target = test.target
+			g := newGate(t, setup{backend: backendFunc(stepBackend), policies: []policy{s.password, s.code}})
+			g.ask(with(login("bob", "right"), test.first))
+			var codes []string
+			for i := range 3 {
+				body := strings.ReplaceAll(test.body, "%d", fmt.Sprint(i))
+				codes = append(codes, fmt.Sprint(g.ask(with(post("/code", body), test.second...)).Code))
+			}
+			expect(t, strings.Join(codes, " "), test.want)
+		})
+	}
 }
 
 // A wrong password, or a name that is not outright, is not remembered.
@@ -142,7 +173,7 @@ func TestPendingOnlyAfterTheRightPassword(t *testing.T) {
 	session := func(r *http.Request) *http.Request { return with(r, "Cookie: session=one") }
 	g.ask(session(login("bob", "x")))
 	g.ask(session(post("/login", `{"password":"right"}`)))
-	expect(t, g.codes(session(code("1")), session(code("2")), session(code("3"))), "403 403 403")
+	expect(t, g.codes(session(code("1")), session(code("2")), session(code("3"))), "403 403 429")
 }
 
 // Without a store for notes the second step goes on, as one that names nobody.

@@ -108,6 +108,8 @@ type Policy struct {
 
 	Pending    *selector.Spec // digests of the session or flow of a two-step login; nil: none is remembered
 	PendingTTL time.Duration
+	// PendingFirst: the policy is that of the first step, after which a second one may be due.
+	PendingFirst bool
 
 	Proves bool // a success shows that the target exists
 

@@ -126,7 +126,6 @@ func (x *exchange) answer(status int, contentType string, body []byte) {
 	h := x.w.Header()
 	h["Content-Type"] = []string{contentType}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["X-Content-Type-Options"] = []string{"nosniff"}
 	h["X-Request-Id"] = []string{x.id}
 	if x.sending() {
 		_ = http.NewResponseController(x.w).EnableFullDuplex() // or the server would wait for the body before it sends the header
@@ -256,6 +255,7 @@ func (x *exchange) answerPage(r *refusal) error {
 	h := x.w.Header()
 	h["Content-Security-Policy"] = []string{"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"}
 	h.Add("Vary", "Accept, Sec-Fetch-Mode")
+	h["X-Content-Type-Options"] = []string{"nosniff"}
 	x.answer(http.StatusTooManyRequests, "text/html; charset=utf-8", []byte(b.String()))
 	return nil
 }

@@ -116,7 +116,7 @@ func (x *exchange) settled(s *limits.Settlement) func(limits.Settled) {
 			if e.Locked > 0 {
 				parts, _ := limits.ParseKey(c.Key)
 				log.Warn("bucket locked", "request_id", id, "policy", c.Rule.Policy, "dimension", c.Rule.Dimension.String(),
-					"realm", parts.Realm, "level", e.Level, "locked_for_seconds", (e.Locked+999)/1000, names.Name("bucket", parts.Value))
+					"realm", parts.Realm, "lockout_level", e.Level, "locked_for_seconds", (e.Locked+999)/1000, names.Name("bucket", parts.Value))
 			}
 			if e.Crossed {
 				log.LogAttrs(context.Background(), slog.LevelWarn, "signal exceeded", slog.String("policy", c.Rule.Policy),

@@ -309,7 +309,7 @@ func TestLockIsTold(t *testing.T) {
 	if len(lines) != 1 || g.events.count("locked login target") != 1 {
 		t.Fatalf("got %v and %v, want one lock told", lines, g.events)
 	}
-	for name, want := range map[string]any{"policy": "login", "dimension": "target", "realm": "default", "level": 1.0, "locked_for_seconds": 60.0} {
+	for name, want := range map[string]any{"policy": "login", "dimension": "target", "realm": "default", "lockout_level": 1.0, "locked_for_seconds": 60.0} {
 		if lines[0][name] != want {
 			t.Errorf("got %s: %v, want %v", name, lines[0][name], want)
 		}

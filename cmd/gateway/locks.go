@@ -19,6 +19,9 @@ func runLocks(c *call) error {
 	if len(c.args) == 0 {
 		return usagef("use `gateway locks list`, `gateway locks release ID` or `gateway locks clear`")
 	}
+	if c.args[0] == "-h" || c.args[0] == "--help" || c.args[0] == "-help" {
+		c.args = append([]string{"list"}, c.args...)
+	}
 	action := c.args[0]
 	c.args = c.args[1:]
 	f := flags("locks " + action)
@@ -79,6 +82,13 @@ type lockEntry struct {
 	Realm      string `json:"realm"`
 }
 
+// lockPage is an answer of /meta/login-rate-limit.
+type lockPage struct {
+	Entries   []lockEntry `json:"entries"`
+	Next      string      `json:"next_cursor"`
+	Truncated bool        `json:"truncated"`
+}
+
 func (c *call) listLocks(m meta, query url.Values, asJSON bool) error {
 	var all []lockEntry
 	for {
@@ -90,10 +100,7 @@ func (c *call) listLocks(m meta, query url.Values, asJSON bool) error {
 			_, err := c.stdout.Write(b)
 			return err
 		}
-		var page struct {
-			Entries []lockEntry `json:"entries"`
-			Next    string      `json:"next_cursor"`
-		}
+		var page lockPage
 		if err := json.Unmarshal(b, &page); err != nil {
 			return fmt.Errorf("reading the answer: %w", err)
 		}

@@ -51,20 +51,30 @@ func (c *call) load(file, upstream string) (*config.Config, error) {
 	default:
 		return nil, usagef("say what to serve by: --config FILE, or --upstream URL")
 	}
-	for _, w := range warnings {
-		fmt.Fprintf(c.stderr, "warning: %s\n", w)
+	if err := c.told(warnings, err); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// told prints what is wrong with a configuration, and makes a mistake in it one that ends the command.
+func (c *call) told(warnings config.Warnings, err error) error {
+	if err == nil { // what is missing for a mistake's sake is no matter for a warning
+		for _, w := range warnings {
+			fmt.Fprintf(c.stderr, "warning: %s\n", w)
+		}
 	}
 	var problems config.Problems
 	if errors.As(err, &problems) {
 		for _, p := range problems {
 			fmt.Fprintln(c.stderr, p)
 		}
-		return nil, errShown
+		return errShown
 	}
 	if err != nil {
-		return nil, usagef("%s", err)
+		return usagef("%s", err)
 	}
-	return cfg, nil
+	return nil
 }
 
 // serve runs a gateway until ctx is done. started, if not nil, is called once it listens.
@@ -157,9 +167,14 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
+// isTerminal reports whether a person may sit at the other end.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // a character device as well
+	return err != nil || !os.SameFile(info, null)
 }
 
 // build is what the program knows of its own making.

@@ -71,7 +71,7 @@ type ExplainedBucket struct {
 	Mode  string `json:"mode"`
 	Value string `json:"value"`
 	Key   string `json:"key"`
-	ID    string `json:"id,omitempty"` // of failure buckets: what /meta/login-rate-limit knows it by
+	ID    string `json:"id,omitempty"` // what /meta/login-rate-limit knows it by; of failure buckets only
 	Note  string `json:"note,omitempty"`
 	Live  *Live  `json:"live,omitempty"`
 }
@@ -239,7 +239,7 @@ func (x *explainer) bucket(b *proxy.Bucket) ExplainedBucket {
 	if b.LogOnly {
 		out.Mode = string(config.LogOnly)
 	}
-	if b.Rule.Class != limits.Requests {
+	if b.Rule.Kind() == limits.KindFailures {
 		out.ID = base64.RawURLEncoding.EncodeToString([]byte(b.Key))
 	}
 	if b.Strangers {

@@ -132,7 +132,7 @@ func (g *Gateway) policy(p *config.Policy, at *place) (*proxy.Policy, error) {
 }
 
 func (g *Gateway) target(p *config.Policy) (*proxy.Identity, error) {
-	if len(p.Target.From) == 0 {
+	if len(p.Target.From) == 0 && p.Pending.Key.Kind() == 0 {
 		return nil, nil
 	}
 	spec, err := selector.Compile(selector.Config{From: p.Target.From, Normalize: p.Target.Normalize, DigestKey: g.keys.cookies})
@@ -167,6 +167,7 @@ func (g *Gateway) pending(out *proxy.Policy, p *config.Policy) error {
 		return fmt.Errorf("pending.key: %w", err)
 	}
 	out.Pending, out.PendingTTL = spec, p.Pending.TTL
+	out.PendingFirst = slices.ContainsFunc(p.Outcome.Rules, func(r outcome.Rule) bool { return r.Is == outcome.Pending.String() })
 	return nil
 }
 

@@ -20,9 +20,8 @@ type Body struct {
 	looks   Kind // JSON, XML or Multipart by its first characters; else 0
 	encoded bool // it had a content encoding
 
-	transcoded bool // doc is not text
-	checked    bool // everything is parsed
-	wrong      Reason
+	checked bool // everything is parsed
+	wrong   Reason
 
 	json       jsonDoc
 	form       fields
@@ -99,7 +98,7 @@ func (b *Body) take(r io.Reader, header http.Header, contentLength, max int64) e
 
 // unfit makes b a body of which nothing is known but its bytes.
 func (b *Body) unfit(why Reason) {
-	b.text, b.media, b.looks, b.encoded, b.transcoded = nil, media{}, 0, false, false
+	b.text, b.media, b.looks, b.encoded = nil, media{}, 0, false
 	b.doc, b.checked, b.wrong = b.raw, true, why
 }
 
@@ -187,7 +186,7 @@ func (b *Body) decode(header http.Header, max int64) error {
 	if form := sniffUnicode(b.text); form.width > 0 {
 		doc, err := form.decode(b.text)
 		if err == nil {
-			b.doc, b.transcoded = doc, true
+			b.doc = doc
 		} else if b.media.kind == JSON || b.media.kind == XML {
 			return err
 		}
@@ -244,7 +243,7 @@ func (b *Body) is(form Kind) bool {
 
 // isForm reports whether the body is read as a form body: every one that is not plainly something else.
 func (b *Body) isForm() bool {
-	return b.media.kind == Form || b.media.kind == 0 && (b.looks == 0 || b.transcoded)
+	return b.media.kind == Form || b.media.kind == 0 && b.looks == 0
 }
 
 // unread holds for a body that no selector can read.

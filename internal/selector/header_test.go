@@ -113,6 +113,7 @@ func TestHeader(t *testing.T) {
 		{"plain", http.Header{"X-User": {"Bob"}}, Named, "", []string{"bob"}},
 		{"underscore", http.Header{"X_user": {"bob"}}, Named, "", []string{"bob"}},
 		{"both", http.Header{"X-User": {"bob"}, "X_user": {"bob"}}, Named, "", []string{"bob"}},
+		{"UTF-8", http.Header{"X-User": {"José"}}, Named, "", []string{"josé"}},
 		{"two lines, the same", http.Header{"X-User": {"bob", "BOB"}}, Named, "", []string{"bob"}},
 		{"two lines", http.Header{"X-User": {"al", "bob"}}, Ambiguous, Duplicate, []string{"al", "bob"}},
 		{"list", http.Header{"X-User": {"al, bob"}}, Ambiguous, Duplicate, []string{"al", "bob"}},

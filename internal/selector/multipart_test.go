@@ -50,6 +50,7 @@ func TestMultipart(t *testing.T) {
 		{"extended file of that name", part(`name="username"; filename*=utf-8''x`, "bob") + lastBoundary, Malformed, Type, nil},
 		{"NUL", part(`name="username"`, "b\x00b") + lastBoundary, Malformed, NUL, nil},
 		{"escaped name", part(`name="user%6eame"`, "bob") + lastBoundary, Ambiguous, Escape, []string{"bob"}},
+		{"broken escape in the name", part(`name="user%name"`, "bob") + lastBoundary, Ambiguous, Escape, []string{"bob"}},
 		{"preamble", "hello\r\n" + username + lastBoundary, Malformed, Trailing, nil},
 		{"epilogue", username + lastBoundary + "x", Malformed, Trailing, nil},
 		{"part after the end", lastBoundary + username + lastBoundary, Malformed, Trailing, nil},
@@ -189,6 +190,24 @@ func TestMultipartType(t *testing.T) {
 			if got := (post{contentType: c.contentType, body: body}).read(mustCompile(t, selectors...)); got.State != c.state {
 				t.Errorf("%q, %v: got %+v, want state %d", c.contentType, selectors, got, c.state)
 			}
+		}
+	}
+}
+
+func TestBoundary(t *testing.T) {
+	for _, c := range []struct{ params, want string }{
+		{"boundary=" + strings.Repeat("B", 70), strings.Repeat("B", 70)},
+		{"boundary=" + strings.Repeat("B", 71), ""},
+		{`boundary="a(b)/c:d=e?f"; x=y`, "a(b)/c:d=e?f"},
+		{"boundary=a:b", ""},
+		{"boundary=a b", ""},
+		{`boundary="a b"`, ""},
+		{"boundary=xboundaryx; x=boundar", "xboundaryx"},
+		{"boundary=a; xboundary", ""},
+		{"boundary=é", ""},
+	} {
+		if got := boundaryOf(c.params); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.params, got, c.want)
 		}
 	}
 }

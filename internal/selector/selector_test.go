@@ -41,6 +41,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestSelectorName(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"json:/user/E~1mail", "e/mail"},
+		{"xml://w:Token/w:Username", "username"},
+		{"form:user[Login]", "user[Login]"},
+		{"cookie:sid", "sid"},
+		{"path:{name}", "name"},
+		{"basic", ""},
+	} {
+		if s, err := Parse(c.text); err != nil || s.Name() != c.want {
+			t.Errorf("%s: got %q, %v, want %q", c.text, s.Name(), err, c.want)
+		}
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "want a form before the name"},

@@ -132,9 +132,10 @@ func TestEach(t *testing.T) {
 		post post
 		want string
 	}{
-		{"query and form", post{formType, "q=a%20b", "x=c+d&y=%zz", nil}, "q|a b|x|c d|y|%zz|zz"},
-		{"JSON", post{"application/json", "", `{"a":["b\u0063",1,{"d é":null}],"e":true}`, nil}, "a|bc|1|d é|null|e|true"},
-		{"parts", post{multipartType, "", part(`name="a"`, "b+c") + lastBoundary, nil}, "a|b+c"},
+		{"query and form", post{formType, "q=a%20b", "x=c+d&y=%zz", nil}, "q=|a b|x=|c d|y=|%zz|zz"},
+		{"JSON", post{"application/json", "", `{"a":["b\u0063",1,{"d é":null}],"e":true}`, nil}, "a=|bc|1|d é=|null|e=|true"},
+		{"parts", post{multipartType, "", part(`name="a"`, "b+c") + lastBoundary, nil}, "a=|b+c"},
+		{"broken parts", post{multipartType, "", "x", nil}, "x"},
 		{"XML", post{"text/xml", "", "<a b='c'>d</a>", nil}, "d|c"},
 		{"what cannot be taken apart", post{"application/json", "", `{"a":`, nil}, `{"a":`},
 	} {
@@ -144,7 +145,10 @@ func TestEach(t *testing.T) {
 		}
 		in.Params = []Param{{"id", "%40me"}}
 		var got []string
-		for value := range in.Each {
+		for value, name := range in.Each {
+			if name {
+				value += "="
+			}
 			got = append(got, value)
 		}
 		if want := "@me|" + c.want; strings.Join(got, "|") != want {

@@ -1,8 +1,9 @@
 package selector
 
 // Each yields every decoded value that the request carries in its query, its path's placeholders and its body, at any
-// depth, and the names beside them, for which name is true and which a client chooses as freely; until yield returns false. An answer that repeats
-// one of them may be repeating the client's own words [V3]. A body that cannot be taken apart is yielded whole.
+// depth, and the names beside them, for which name is true and which a client chooses as freely; until yield returns
+// false. An answer that repeats one of them may be repeating the client's own words [V3]. A body that cannot be taken
+// apart is yielded whole.
 func (in *Input) Each(yield func(text string, name bool) bool) {
 	for _, p := range in.Params {
 		if value, _ := unpercent([]byte(p.Value), false); !yield(string(value), false) {

@@ -67,14 +67,14 @@ func (h *health) failed(cause error) {
 
 // back closes an open breaker, after what was recorded meanwhile was brought in.
 func (h *health) back(ctx context.Context) {
-	if !h.open() {
-		h.answered() // a probe that fails now and then is no outage
-		return
-	}
 	if f := h.store.cfg.Events.Returning; f != nil {
 		f(ctx)
 	}
-	h.set(false, nil)
+	if h.open() {
+		h.set(false, nil)
+	} else {
+		h.answered() // a probe that fails now and then is no outage
+	}
 }
 
 // set opens or closes the breaker, and tells so once.

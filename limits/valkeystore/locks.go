@@ -208,7 +208,7 @@ func (s *Store) release(ctx context.Context, operation string, full []string) (i
 // SetLogOnly turns every instance to log-only for a while, or back with 0 [A3].
 func (s *Store) SetLogOnly(ctx context.Context, d time.Duration) error {
 	if s.health.open() {
-		return s.unavailable("mode", limits.ErrUnavailable)
+		return s.unavailable("mode", errNotAsked)
 	}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()

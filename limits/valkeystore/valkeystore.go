@@ -55,8 +55,8 @@ type Events struct {
 	Degraded func(bool)             // the breaker opened or closed
 	Failed   func(operation string) // one operation failed: decide, settle, renew, entries, release, clear, mode, merge
 
-	// Returning is called when the server answers again, before anybody else may ask it: the moment to bring in what
-	// was recorded meanwhile, so that an outage is no amnesty [S5]. It may block, within ctx.
+	// Returning is called when the server has answered a probe; after an outage before anybody else may ask it: the
+	// moment to bring in what was recorded meanwhile, so that an outage is no amnesty [S5]. It may block, within ctx.
 	Returning func(ctx context.Context)
 }
 
