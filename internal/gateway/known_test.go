@@ -94,7 +94,7 @@ func TestKnownImport(t *testing.T) {
 		{"of the second flight", "acme.test", "/code", "u2499@example.org", 200},
 		{"the last", "acme.test", "/code", "last@example.org", 200},
 		{"as the other policy spells it", "acme.test", "/exact", "Bob@Example.org", 200},
-		{"not as the other policy spells it", "acme.test", "/exact", "bob@example.org", 429},
+		{"as neither spells it", "acme.test", "/exact", "BOB@example.org", 429},
 		{"a comment", "acme.test", "/code", "nobody@example.org", 429},
 		{"a stranger", "acme.test", "/code", "eve@example.org", 429},
 		{"in another realm, which only reports", "bell.test", "/code", "bob@example.org", 200},

@@ -3,6 +3,7 @@ package selector
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -56,6 +57,7 @@ const (
 	Type      Reason = "type"      // Malformed: a list, an object or a file where a name should be
 	Number    Reason = "number"    // Malformed: a number that is not a plain integer of up to 15 digits
 	NUL       Reason = "nul"       // Malformed: a NUL character
+	Line      Reason = "line"      // Malformed: a line break within a name, which could become a header of a mail
 	Many      Reason = "many"      // Malformed: more than eight different values, 1000 fields or 2000 elements
 	Batch     Reason = "batch"     // Malformed: several calls in one body [I7]
 	Syntax    Reason = "syntax"    // Malformed: not strictly of its form
@@ -150,6 +152,10 @@ func (g *gather) text(b []byte, latin bool, odd Reason) {
 // name takes one whole value. A value that holds NUL never gets here.
 func (g *gather) name(s string, odd Reason) {
 	raw := trimBlanks(s)
+	if !g.cookie && !g.spec.digest && strings.ContainsAny(raw, "\r\n") {
+		g.refuse(Line)
+		return
+	}
 	key := g.spec.key(s, g.cookie)
 	if key == "" {
 		g.void(Empty)

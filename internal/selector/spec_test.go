@@ -164,3 +164,21 @@ func TestEach(t *testing.T) {
 	}
 	(&Input{}).Each(func(string, bool) bool { t.Error("got a value out of nothing"); return true })
 }
+
+// A line break within a name could become a header of a mail that the backend sends; around it, it is a blank like others.
+func TestLineBreaks(t *testing.T) {
+	for body, want := range map[string]State{
+		`{"email":"a@b.test\r\nCc: c@d.test"}`: Malformed,
+		`{"email":"a@b.test\nx"}`:              Malformed,
+		`{"email":"\r\na@b.test\n"}`:           Named,
+	} {
+		header := http.Header{"Content-Type": {"application/json"}}
+		b, err := ReadBody(strings.NewReader(body), header, int64(len(body)), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mustCompile(t, "json:/email").Read(&Input{Header: header, Body: b}); got.State != want {
+			t.Errorf("%s: got %v %s, want %v", body, got.State, got.Reason, want)
+		}
+	}
+}
