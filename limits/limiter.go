@@ -170,9 +170,11 @@ func (r *Reservation) Attempt() *Attempt {
 
 // Release gives every slot back: the attempt was never sent [L9].
 func (r *Reservation) Release() {
-	if r != nil {
-		r.SettleLater(r.attempt.Release(), nil)
+	if r == nil || !r.end() {
+		return
 	}
+	r.limiter.open.Add(1)
+	go r.settle(r.attempt.Release(), nil)
 }
 
 // end reports whether this call is the one that ends the reservation.

@@ -50,7 +50,10 @@ func commands() []command {
 		{"run", "serve by a configuration file, or in front of --upstream URL alone", runGateway},
 		{"demo", "serve in front of a built-in legacy login page, and say what to try", runDemo},
 		{"check", "validate a configuration file", runCheck},
+		{"explain", "say who a request is from, whom it is about, and every bucket it is counted in", runExplain},
 		{"locks", "list, release or clear what failures have locked", runLocks},
+		{"realm", "print one realm of a configuration file, or put one into it", runRealm},
+		{"known", "tell the gateway which mailboxes exist", runKnown},
 		{"preset", "list the shipped presets, or show one", runPreset},
 		{"hash-secret", "read a secret from standard input, print its hash", runHashSecret},
 		{"healthcheck", "ask a running gateway whether it is well", runHealthcheck},
@@ -106,15 +109,26 @@ func usage(w io.Writer) {
 	fmt.Fprint(w, "\n`gateway COMMAND -h` shows the flags of one. Exit status: 0 done, 1 it failed, 2 the command line or the\nconfiguration is wrong.\n")
 }
 
-// parse reads the flags of a command. What is left over is an error unless rest allows it.
+// parse reads the flags of a command, which may stand before and after its other arguments. What is left over is an
+// error unless rest allows it.
 func (c *call) parse(f *flag.FlagSet, rest int) error {
 	f.SetOutput(c.stderr)
-	if err := f.Parse(c.args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
+	var others []string
+	for args := c.args; ; {
+		if err := f.Parse(args); err != nil {
+			if errors.Is(err, flag.ErrHelp) {
+				return err
+			}
+			return errShown // the flag package has said what is wrong
 		}
-		return errShown // the flag package has said what is wrong
+		if read := len(args) - f.NArg(); f.NArg() == 0 || (read > 0 && args[read-1] == "--") {
+			others = append(others, f.Args()...)
+			break
+		}
+		others = append(others, f.Arg(0))
+		args = f.Args()[1:]
 	}
+	_ = f.Parse(append([]string{"--"}, others...)) // so that f has them as its arguments; there is no flag left to be wrong
 	if f.NArg() > rest {
 		return usagef("%q is one argument too many; `gateway %s -h` shows what it takes", f.Arg(rest), f.Name())
 	}

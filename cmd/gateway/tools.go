@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,9 +10,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
+	"authgate/internal/clients"
 	"authgate/internal/config"
 	"authgate/internal/preset"
 )
@@ -67,28 +70,45 @@ func runPreset(c *call) error {
 // maxSecret bounds a secret that is read, in bytes.
 const maxSecret = 4 << 10
 
-// runHashSecret prints the hash of a secret, as admin.tokens takes it.
+// runHashSecret prints the hash of a secret, as admin.tokens takes it, or clients.
 func runHashSecret(c *call) error {
-	if err := c.parse(flags("hash-secret"), 0); err != nil {
+	f := flags("hash-secret")
+	client := f.Bool("client", false, "print an argon2id hash for the secret_hash of a client; default: sha256 for the hash of an admin token")
+	if err := c.parse(f, 0); err != nil {
 		return err
 	}
-	if f, ok := c.stdin.(interface{ Fd() uintptr }); ok && f != nil {
-		fmt.Fprint(c.stderr, "secret, then Enter and Ctrl-D: ")
-	}
-	b, err := io.ReadAll(io.LimitReader(c.stdin, maxSecret+1))
+	secret, err := c.readSecret()
 	if err != nil {
-		return fmt.Errorf("reading the secret: %w", err)
+		return err
 	}
-	secret := strings.TrimRight(string(b), "\r\n")
-	switch {
-	case secret == "":
-		return usagef("there was no secret on standard input")
-	case len(b) > maxSecret:
-		return usagef("the secret is longer than %d bytes", maxSecret)
+	if *client {
+		var salt [16]byte
+		_, _ = rand.Read(salt[:]) // never fails
+		fmt.Fprintln(c.stdout, clients.NewHash(secret, salt))
+		return nil
 	}
 	sum := sha256.Sum256([]byte(secret))
 	fmt.Fprintf(c.stdout, "sha256:%s\n", hex.EncodeToString(sum[:]))
 	return nil
+}
+
+// readSecret reads a secret from standard input, and asks for it where a person is to type it.
+func (c *call) readSecret() (string, error) {
+	if f, ok := c.stdin.(*os.File); ok && isTerminal(f) {
+		fmt.Fprint(c.stderr, "secret, then Enter and Ctrl-D: ")
+	}
+	b, err := io.ReadAll(io.LimitReader(c.stdin, maxSecret+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the secret: %w", err)
+	}
+	secret := strings.TrimRight(string(b), "\r\n")
+	switch {
+	case secret == "":
+		return "", usagef("there was no secret on standard input")
+	case len(b) > maxSecret:
+		return "", usagef("the secret is longer than %d bytes", maxSecret)
+	}
+	return secret, nil
 }
 
 // defaultAdmin is where the admin listener is unless the configuration says otherwise.
