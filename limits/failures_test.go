@@ -131,5 +131,12 @@ func TestFailureLogAdopt(t *testing.T) {
 		if got, ok := tt.log.Entry("k", 60_000, moment); !ok || got != tt.want {
 			t.Errorf("%s: got %+v %t, want %+v", tt.name, got, ok, tt.want)
 		}
+		cool := moment + tt.want.LockedFor + 60_000 // a whole window after the lock's end
+		if got, ok := tt.log.Entry("k", 60_000, cool-1); !ok || got.Level != tt.want.Level {
+			t.Errorf("%s: before the cool-off is over: got %+v %t, want level %d", tt.name, got, ok, tt.want.Level)
+		}
+		if got, ok := tt.log.Entry("k", 60_000, cool); ok {
+			t.Errorf("%s: after the cool-off: got %+v, want nothing to see", tt.name, got)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func ParseHash(text string) (Hash, error) {
 	case strings.HasPrefix(text, "sha256:"):
 		check, err = parseSHA256(text)
 	default:
-		err = errors.New("is no hash that is known; use $argon2id$..., $2b$... (bcrypt) or sha256:SALT:HEX, as gateway hash-secret --client prints")
+		err = errors.New("is no hash that is known; use $argon2id$..., $2b$... (bcrypt) or sha256:SALT:HEX; gateway hash-secret --client prints the first")
 	}
 	if err != nil {
 		return Hash{}, err
@@ -57,12 +57,12 @@ func (h Hash) Matches(secret string) bool { return h.check != nil && h.check(sec
 func parseArgon2id(text string) (func(string) bool, error) {
 	f := strings.Split(text, "$")
 	if len(f) != 6 || f[2] != fmt.Sprintf("v=%d", argon2.Version) {
-		return nil, errors.New("is no argon2id hash of version 19; use $argon2id$v=19$m=...,t=...,p=...$SALT$HASH")
+		return nil, errors.New("is no argon2id hash of version 19; use $argon2id$v=19$m=M,t=T,p=P$SALT$HASH")
 	}
 	var memory, time uint32
 	var lanes uint8
 	if n, err := fmt.Sscanf(f[3], "m=%d,t=%d,p=%d", &memory, &time, &lanes); n != 3 || err != nil {
-		return nil, errors.New("has no argon2id parameters; use m=...,t=...,p=...")
+		return nil, errors.New("has no argon2id parameters; use m=M,t=T,p=P")
 	}
 	if memory < 8 || memory > maxArgonMemory || time < 1 || time > maxArgonTime || lanes < 1 || lanes > maxArgonLanes {
 		return nil, fmt.Errorf("asks for too much or too little: use m up to %d, t up to %d, p up to %d", maxArgonMemory, maxArgonTime, maxArgonLanes)

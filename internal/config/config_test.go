@@ -376,7 +376,7 @@ test.yaml:9: realms.acme.policies.login.failures.target.limit: 0 is out of range
 test.yaml:12: realms.acme.apps.shop.policies.login.failures.source: is a signal of the preset modgud, which can neither be turned off nor made to refuse; tune its limit and window instead
 test.yaml:12: realms.acme.apps.shop.policies.magic-link.requests.app.limit: 0 is out of range; use 1..100000
 test.yaml:15: clients[1].id: "a" is there twice; keep one
-test.yaml:15: clients[1].secret_hash: is no hash; make one with ` + "`gateway hash-secret`" + `
+test.yaml:15: clients[1].secret_hash: is no hash; make one with ` + "`gateway hash-secret --client`" + `
 test.yaml:15: clients[1].app: "ship" is no app of the realm; name one of its apps
 test.yaml:16: clients[2].realm: "acmee" is no realm; did you mean acme?`
 	if err == nil || err.Error() != want {

@@ -93,7 +93,7 @@ func (b *builder) checkClients(clients []Client) {
 		}
 		seen[key] = true
 		if hash := c.SecretHash.Reveal(); !knownHash(hash) {
-			b.wrong(path+".secret_hash", "is no hash; make one with `gateway hash-secret`")
+			b.wrong(path+".secret_hash", "is no hash; make one with `gateway hash-secret --client`")
 		}
 		realm, ok := b.doc.Realms.values[c.Realm]
 		if c.Realm != "" && !ok {

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -230,6 +231,28 @@ func TestSaveKeepsForeignChanges(t *testing.T) {
 	}
 	if got := read(t, path); got != edited {
 		t.Errorf("got:\n%s", got)
+	}
+}
+
+func TestSaveKeepsTheOwner(t *testing.T) {
+	path := fileOf(t, backend)
+	const somebody = 12345
+	if err := os.Chown(path, somebody, somebody); err != nil {
+		t.Skip("only root can give files away")
+	}
+	change, _, err := ImportRealm(path, "fragment", []byte("realms: {a: {}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := change.Save(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%+v", info.Sys()); !strings.Contains(got, "Uid:12345 Gid:12345") {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -60,9 +60,11 @@ type ExplainedPolicy struct {
 
 // ExplainedTarget is whom the request is about.
 type ExplainedTarget struct {
-	State  string   `json:"state"` // named, missing, ambiguous, malformed, pending or none
+	State  string   `json:"state"` // named, missing, ambiguous, malformed or none
 	Reason string   `json:"reason,omitempty"`
 	Values []string `json:"values,omitempty"`
+	// Pending: a running gateway may remember from the first step of a login whom this one is about.
+	Pending bool `json:"pending,omitempty"`
 }
 
 // ExplainedBucket is one bucket, by its rule.
@@ -211,7 +213,7 @@ func addressText(a netip.Addr) string {
 func (x *explainer) policy(c *proxy.Covered) ExplainedPolicy {
 	out := ExplainedPolicy{
 		Name: c.Policy, Route: c.Route, Client: c.Client, Buckets: []ExplainedBucket{},
-		Target: ExplainedTarget{State: string(c.Target), Reason: c.Reason},
+		Target: ExplainedTarget{State: string(c.Target), Reason: c.Reason, Pending: c.Pending},
 	}
 	for _, value := range c.Targets {
 		out.Target.Values = append(out.Target.Values, shownValue(value))

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -128,11 +129,14 @@ func TestExplainUnknownHost(t *testing.T) {
 	}
 }
 
-// The hook is not asked for a request that is only explained.
+// Neither hook nor store nor backend is asked for a request that is only explained.
 func TestExplainAsksNobody(t *testing.T) {
-	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the hook was asked") }))
-	defer hook.Close()
-	e := explain(t, tenantsFile+"signups: {lookup_url: \""+hook.URL+"\", lookup_secret: 0123456789abcdef0123456789abcdef}\n", "http://auth.bell.test/code", "email=a@x.test")
+	anybody := httptest.NewUnstartedServer(http.NotFoundHandler())
+	anybody.Config.ConnState = func(net.Conn, http.ConnState) { t.Error("somebody was asked") }
+	anybody.Start()
+	defer anybody.Close()
+	yaml := strings.NewReplacer("127.0.0.1:9", anybody.Listener.Addr().String(), "127.0.0.1:1", anybody.Listener.Addr().String()).Replace(tenantsFile)
+	e := explain(t, yaml+"signups: {lookup_url: \""+anybody.URL+"\", lookup_secret: 0123456789abcdef0123456789abcdef}\n", "http://auth.bell.test/code", "email=a@x.test")
 	last := e.Policies[0].Buckets[len(e.Policies[0].Buckets)-1]
 	if last.Dimension != "signups" || !strings.Contains(last.Note, "the hook says") || last.Mode != "enforce" {
 		t.Errorf("got %+v", last)

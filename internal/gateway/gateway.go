@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/net/netutil"
 
@@ -242,6 +241,3 @@ func (g *Gateway) Ready() error {
 func (g *Gateway) ReloadFailed() { g.metrics.Reloaded(false) }
 
 var _ admin.State = (*state)(nil)
-
-// closeTime bounds what is left to do once there is nobody to wait for.
-const closeTime = 5 * time.Second

@@ -52,12 +52,16 @@ func launch(binary, logFile string, args []string) (*process, error) {
 
 // waitReady returns once info, which asks the address, is answered by this very process.
 func (p *process) waitReady(ctx context.Context, info infoFunc) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	answered := make(chan error, 1)
 	go func() { answered <- p.poll(ctx, info) }()
 	select {
 	case err := <-answered:
 		return err
 	case <-p.ended: // perhaps because another process got the port, which may leave the question unanswered
+		cancel()
+		<-answered // the next try changes the address that is asked
 	}
 	if strings.Contains(p.log(), "Address already in use") {
 		return errPortTaken

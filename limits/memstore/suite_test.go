@@ -21,9 +21,12 @@ func harness(t *testing.T, test func(*testing.T, *storetest.Env)) {
 		})
 		defer s.Close()
 		test(t, &storetest.Env{
-			Store:    s,
-			Advance:  time.Sleep,
-			SetBack:  func(d time.Duration) { back.Add(d.Milliseconds()) },
+			Store:   s,
+			Advance: time.Sleep,
+			SetBack: func(d time.Duration) {
+				synctest.Wait() // a sweep under way has read the clock before
+				back.Add(d.Milliseconds())
+			},
 			Level:    s.SetLevel,
 			Snapshot: s.Snapshot,
 			Check:    s.Check,

@@ -24,9 +24,12 @@ func onMemory(t *testing.T, wrap func(limits.Store) limits.Store, test func(*Env
 		})
 		defer s.Close()
 		test(&Env{
-			Store:    wrap(s),
-			Advance:  time.Sleep,
-			SetBack:  func(d time.Duration) { back.Add(d.Milliseconds()) },
+			Store:   wrap(s),
+			Advance: time.Sleep,
+			SetBack: func(d time.Duration) {
+				synctest.Wait() // a sweep under way has read the clock before
+				back.Add(d.Milliseconds())
+			},
 			Level:    func(*limits.Rule, string, int64) {},
 			Snapshot: func() map[string]string { return nil },
 			Check:    func() error { return nil },

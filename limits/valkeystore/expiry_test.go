@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -244,5 +245,71 @@ func TestNotesEnd(t *testing.T) {
 	}
 	if ttl, _ := server.Do("PTTL", "gateway:note:n").(int64); ttl <= 0 || ttl > 600_000 {
 		t.Errorf("it lives for %d ms, want ten minutes", ttl)
+	}
+}
+
+// Without a time of its own, every script goes by the server's clock, to the millisecond.
+func TestScriptsReadTheServersClock(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	ctx := context.Background()
+	clock := func() limits.Millis {
+		now, err := w.clock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	// stored is the time at a place in a key's value.
+	stored := func(key string, at int) limits.Millis {
+		value, _ := server.Do("GET", key).(string)
+		if len(value) < at+6 {
+			t.Fatalf("%s holds %d bytes", key, len(value))
+		}
+		var n limits.Millis
+		for i := range 6 {
+			n |= limits.Millis(value[at+i]) << (8 * i)
+		}
+		return n
+	}
+	inFlight := attempt("x", windowRule, failRule)
+	const head = 55
+	lease := failRule.Lease().Milliseconds()
+	for _, step := range []struct {
+		name string
+		do   func()
+		time func() limits.Millis
+	}{
+		{"decide", func() { w.admit(t, inFlight) }, func() limits.Millis { return stored("gateway:r:w:source:realm:x", 1) }},
+		{"renew", func() {
+			if err := w.Renew(ctx, inFlight); err != nil {
+				t.Fatal(err)
+			}
+		}, func() limits.Millis { return stored("gateway:f:f:target:realm:x", head+8) - lease }},
+		{"settle", func() { w.settleAll(t, inFlight, limits.Count) }, func() limits.Millis { return stored("gateway:f:f:target:realm:x", head) }},
+		{"merge", func() {
+			if err := w.Merge(ctx, []limits.Record{{Rule: failRule, Key: "f:f:target:realm:y", Ages: []int64{0}}}); err != nil {
+				t.Fatal(err)
+			}
+		}, func() limits.Millis { return stored("gateway:f:f:target:realm:y", head) }},
+		{"release", func() {
+			if _, err := w.Release(ctx, "f:f:target:realm:y"); err != nil {
+				t.Fatal(err)
+			}
+		}, func() limits.Millis {
+			text, _ := server.Do("GET", "gateway:released:f:f:target:realm:y").(string)
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}},
+	} {
+		before := clock()
+		step.do()
+		after := clock()
+		if got := step.time(); got < before || got > after {
+			t.Errorf("%s: got %d, want it in %d..%d", step.name, got, before, after)
+		}
 	}
 }
