@@ -138,7 +138,7 @@ func (x *exchange) end() {
 		}
 		defer panic(http.ErrAbortHandler)
 	}
-	x.reservation.Release() // nothing, unless the way ended where nobody foresaw
+	x.reservation.Release() // what was not settled was never sent, or ended where nobody foresaw
 	x.replay.detach()
 	x.body.Release()
 	status := x.w.status

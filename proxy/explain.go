@@ -38,6 +38,7 @@ type Covered struct {
 	Target  State
 	Reason  string   // why the target is not simply named, in a word of gateway_missing_key_total; "" otherwise
 	Targets []string // normalised; of requests that name nobody the bucket that they share
+	Pending bool     // it carries what a first step is remembered by: the one who was named there is a target as well
 	Client  string   // as a value of the dimension: a claimed id has its mark; "" is none
 }
 
@@ -50,7 +51,6 @@ const (
 	StateMissing   State = "missing"   // nobody
 	StateAmbiguous State = "ambiguous" // backends might read different names
 	StateMalformed State = "malformed" // what should be the name is none
-	StatePending   State = "pending"   // whoever gave the right password in the step before
 	StateNone      State = "none"      // the policy asks for nobody
 )
 
@@ -91,10 +91,7 @@ func (h *Handler) Explain(r *http.Request) Explanation {
 	err := x.resolveClient()
 	x.source = x.client
 	if err == nil && !e.Own {
-		err = x.matchPolicies()
-	}
-	if err == nil && len(x.covers) > 0 {
-		err = x.identify()
+		err = x.understand()
 	}
 	e.Client, e.Source, e.Realm, e.App = x.client, x.source, x.realm.Name, x.realm.App
 	e.ByClient = host != nil && x.realm != host
@@ -119,8 +116,8 @@ func (x *exchange) explainCover(c *cover) Covered {
 	for i := range c.targets {
 		out.Targets = append(out.Targets, c.targets[i].value)
 	}
+	x.in.Params = params(c.hit)
 	if p.Target != nil {
-		x.in.Params = params(c.hit)
 		reading := x.reading(c)
 		out.Reason = string(reading.Reason)
 		switch reading.State {
@@ -137,15 +134,8 @@ func (x *exchange) explainCover(c *cover) Covered {
 			out.Target = StateMalformed
 		}
 	}
-	if (out.Target == StateNone || out.Target == StateMissing) && x.carriesPending(c) {
-		out.Target, out.Reason = StatePending, ""
-	}
+	out.Pending = (out.Target != StateNamed || !p.PendingFirst) && p.Pending.Read(&x.in).State == selector.Named
 	return out
-}
-
-// carriesPending reports whether the request brings what a half-finished login is remembered by.
-func (x *exchange) carriesPending(c *cover) bool {
-	return c.policy.Pending.Read(&x.in).State == selector.Named
 }
 
 // explainRules adds the buckets, and the rules that have none.
@@ -166,20 +156,20 @@ func (x *exchange) explainRules(e *Explanation) {
 	for i := range x.covers {
 		for _, cell := range x.covers[i].policy.Cells {
 			if !charged[cell.Rule] {
-				e.Skipped = append(e.Skipped, SkippedRule{Rule: cell.Rule, Why: x.whySkipped(&x.covers[i], cell.Rule, e.Allowlisted)})
+				e.Skipped = append(e.Skipped, SkippedRule{Rule: cell.Rule, Why: e.whySkipped(&e.Covers[i], cell.Rule)})
 			}
 		}
 	}
 }
 
-func (x *exchange) whySkipped(c *cover, r *limits.Rule, allowlisted bool) string {
+func (e *Explanation) whySkipped(c *Covered, r *limits.Rule) string {
 	byTarget := r.Dimension == limits.Target || r.Dimension == limits.TargetSource || r.Dimension == limits.Device
 	switch {
-	case allowlisted && exempt(r):
+	case e.Allowlisted && exempt(r):
 		return "the source is on the allowlist"
-	case byTarget && len(c.targets) == 0 && x.carriesPending(c):
+	case byTarget && len(c.Targets) == 0 && c.Pending:
 		return "only a running gateway knows whom the second step is about"
-	case byTarget && len(c.targets) == 0:
+	case byTarget && len(c.Targets) == 0:
 		return "the request names nobody"
 	case r.Dimension == limits.Client:
 		return "the request names no client"

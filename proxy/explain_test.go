@@ -31,7 +31,11 @@ func lines(e *proxy.Explanation) string {
 		if c.LogOnly {
 			mode = " log-only"
 		}
-		add("%s%s by %s: %s %s %q %s", c.Policy, mode, c.Route, c.Target, c.Reason, c.Targets, c.Client)
+		pending := ""
+		if c.Pending {
+			pending = " pending"
+		}
+		add("%s%s by %s: %s%s %s %q %s", c.Policy, mode, c.Route, c.Target, pending, c.Reason, c.Targets, c.Client)
 	}
 	if e.Early != nil {
 		add("early %d %s %s", e.Early.Status, e.Early.Code, e.Early.Cause)
@@ -66,6 +70,8 @@ func TestExplain(t *testing.T) {
 		name: "second", pending: "cookie:flow", outcome: verdicts,
 		rules: []limits.Rule{failures(limits.Target, 5, time.Hour)},
 	}
+	skipping := second
+	skipping.onMissing = proxy.Skip
 	for _, c := range []struct {
 		name    string
 		setup   setup
@@ -73,7 +79,9 @@ func TestExplain(t *testing.T) {
 		want    string
 	}{
 		{
-			"everything is named", setup{policies: []policy{full}}, post("/login", `{"user":" Bob","client":"app"}`),
+			"everything is named",
+			setup{policies: []policy{full}},
+			post("/login", `{"user":" Bob","client":"app"}`),
 			`from 192.0.2.1 headers_off
 login by /login: named  ["bob"] ~app
 requests.source "192.0.2.1"
@@ -95,7 +103,9 @@ no requests.source: the source is on the allowlist
 no requests.client: the request names no client`,
 		},
 		{
-			"nobody is named", setup{policies: []policy{full}}, post("/login", `{"user":""}`),
+			"nobody is named",
+			setup{policies: []policy{full}},
+			post("/login", `{"user":""}`),
 			`from 192.0.2.1 headers_off
 login by /login: missing empty ["\x00missing|192.0.2.1"]
 requests.source "192.0.2.1"
@@ -103,20 +113,25 @@ failures.target_source "\x00missing|192.0.2.1|192.0.2.1"
 no requests.client: the request names no client`,
 		},
 		{
-			"nobody is named, and need not be", setup{policies: []policy{{name: "login", target: []string{"json:/user"}, onMissing: proxy.Skip, rules: []limits.Rule{requests(limits.Target, 1, time.Hour)}}}},
+			"nobody is named, and need not be",
+			setup{policies: []policy{{name: "login", target: []string{"json:/user"}, onMissing: proxy.Skip, rules: []limits.Rule{requests(limits.Target, 1, time.Hour)}}}},
 			post("/login", `{}`),
 			`from 192.0.2.1 headers_off
 login by /login: missing absent []
 no requests.target: the request names nobody`,
 		},
 		{
-			"two names", setup{policies: []policy{full}}, post("/login", `{"user":"bob","User":"eve"}`),
+			"two names",
+			setup{policies: []policy{full}},
+			post("/login", `{"user":"bob","User":"eve"}`),
 			`from 192.0.2.1 headers_off
 login by /login: ambiguous duplicate ["bob" "eve"]
 early 400 target_ambiguous duplicate`,
 		},
 		{
-			"two names, all charged", setup{policies: []policy{edited(func(p *proxy.Policy) { p.ChargeAll = true })}}, post("/login", `{"user":"bob","User":"eve"}`),
+			"two names, all charged",
+			setup{policies: []policy{edited(func(p *proxy.Policy) { p.ChargeAll = true })}},
+			post("/login", `{"user":"bob","User":"eve"}`),
 			`from 192.0.2.1 headers_off
 login by /login: ambiguous duplicate ["bob" "eve"]
 requests.source "192.0.2.1"
@@ -125,22 +140,36 @@ failures.target_source "eve|192.0.2.1"
 no requests.client: the request names no client`,
 		},
 		{
-			"a second step", setup{policies: []policy{second}}, post("/second", ``, "Cookie: flow=x"),
+			"a second step",
+			setup{policies: []policy{second}},
+			post("/second", ``, "Cookie: flow=x"),
 			`from 192.0.2.1 headers_off
-second by /second: pending  []
-no failures.target: only a running gateway knows whom the second step is about`,
+second by /second: missing pending absent ["\x00missing|192.0.2.1"]
+failures.target "\x00missing|192.0.2.1"`,
 		},
 		{
-			"a second step without the first", setup{policies: []policy{second}}, post("/second", ``),
+			"a second step without the first",
+			setup{policies: []policy{second}},
+			post("/second", ``),
 			`from 192.0.2.1 headers_off
-second by /second: none  []
-no failures.target: the request names nobody`,
+second by /second: missing absent ["\x00missing|192.0.2.1"]
+failures.target "\x00missing|192.0.2.1"`,
+		},
+		{
+			"a second step that need not be known",
+			setup{policies: []policy{skipping}},
+			post("/second", ``, "Cookie: flow=x"),
+			`from 192.0.2.1 headers_off
+second by /second: missing pending absent []
+no failures.target: only a running gateway knows whom the second step is about`,
 		},
 		{"no policy", setup{policies: []policy{full}}, post("/elsewhere", `{}`), "from 192.0.2.1 headers_off"},
 		{"who may not talk", setup{policies: []policy{full}, deny: []string{"192.0.2.1"}}, post("/login", `{}`), "from 192.0.2.1 headers_off\nearly 403 forbidden"},
 		{"the gateway's own", setup{policies: []policy{full}}, post("/.gateway/healthz", ``), "from 192.0.2.1 headers_off\nown"},
 		{
-			"too large", setup{policies: []policy{edited(func(p *proxy.Policy) { p.MaxBody = 5 })}}, post("/login", `{"user":"bob"}`),
+			"too large",
+			setup{policies: []policy{edited(func(p *proxy.Policy) { p.MaxBody = 5 })}},
+			post("/login", `{"user":"bob"}`),
 			"from 192.0.2.1 headers_off\nearly 413 body_too_large reading body: 14 bytes: body too large",
 		},
 	} {

@@ -20,7 +20,6 @@ import (
 func (x *exchange) forward() error {
 	u := x.upstream
 	if !u.take() {
-		x.reservation.Release()
 		return failure{status: http.StatusServiceUnavailable, code: "too_many_requests_in_flight", retryAfter: 1}
 	}
 	defer u.give()

@@ -125,6 +125,25 @@ func TestHeaderIsSentAsItCame(t *testing.T) {
 	}
 }
 
+// The client gets the backend's header, but for what concerns the connection to the backend only.
+func TestAnswerHeader(t *testing.T) {
+	url := scripted(t, func(c *conn) {
+		c.ask()
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Odd: \r\nServer: old\r\nDate: Thu, 01 Jan 2015 00:00:00 GMT\r\n" +
+			"Connection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nProxy-Connection: close\r\nUpgrade: h2c\r\n\r\n")
+	})
+	c := dial(t, open(t, url))
+	c.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	res, _ := c.read()
+	want := http.Header{
+		"Content-Length": {"0"}, "Set-Cookie": {"a=1", "b=2"}, "X-Odd": {""}, "Server": {"old"}, "Date": {"Thu, 01 Jan 2015 00:00:00 GMT"},
+		"X-Request-Id": {res.Header.Get("X-Request-Id")},
+	}
+	if fmt.Sprint(res.Header) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", res.Header, want)
+	}
+}
+
 func TestOwnHost(t *testing.T) {
 	var got received
 	s := backend(t, &got)
@@ -392,6 +411,12 @@ func TestIdleConnections(t *testing.T) {
 }
 
 func TestNothingIsSentTwice(t *testing.T) {
+	t.Run("HTTP/1.1", func(t *testing.T) { nothingIsSentTwice(t, nil) })
+	t.Run("the standard library", func(t *testing.T) { nothingIsSentTwice(t, &http.Transport{}) })
+}
+
+// nothingIsSentTwice sends by the transport, or nil for the one that plain HTTP goes by.
+func nothingIsSentTwice(t *testing.T, via http.RoundTripper) {
 	for _, test := range []struct{ name, head string }{
 		{"a body", "POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{\"user\":\"bob\"}"},
 		{"no body", "POST /login HTTP/1.1\r\nHost: x\r\n\r\n"},
@@ -416,7 +441,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 					c.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 				}
 			})
-			addr := newGate(t, setup{url: url, policies: []policy{named(100, nil)}}).serve()
+			addr := newGate(t, setup{url: url, backend: via, policies: []policy{named(100, nil)}}).serve()
 			c := dial(t, addr)
 			c.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") // so that the connection to the backend is not a new one
 			c.read()
@@ -482,6 +507,11 @@ func TestUpstreamTrouble(t *testing.T) {
 
 // Whoever sends a large body, or waits to be asked for one, learns that the backend fails or has said enough.
 func TestTroubleDuringAnUpload(t *testing.T) {
+	t.Run("HTTP/1.1", func(t *testing.T) { troubleDuringAnUpload(t, nil) })
+	t.Run("the standard library", func(t *testing.T) { troubleDuringAnUpload(t, &http.Transport{ExpectContinueTimeout: time.Second}) })
+}
+
+func troubleDuringAnUpload(t *testing.T, via http.RoundTripper) {
 	for _, test := range []struct {
 		name   string
 		script func(*conn)
@@ -497,7 +527,8 @@ func TestTroubleDuringAnUpload(t *testing.T) {
 		}, false, 413},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := dial(t, open(t, scripted(t, test.script)))
+			g := newGate(t, setup{url: scripted(t, test.script), backend: via})
+			c := dial(t, g.serve())
 			began := time.Now()
 			if test.wait {
 				c.write("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 20971520\r\n\r\n")

@@ -79,17 +79,11 @@ func (x *exchange) serve() error {
 	if own(x.r) {
 		return x.serveOwn()
 	}
-	if x.r.Method == http.MethodConnect || x.r.Method == "PRI" { // a tunnel, or the beginning of HTTP/2 by another name
-		return failure{status: http.StatusMethodNotAllowed, code: "method_not_allowed"}
-	}
-	if err := x.matchPolicies(); err != nil { // which policies
+	if err := x.understand(); err != nil { // which policies, and whom it is about
 		return err
 	}
 	if len(x.covers) == 0 {
 		return x.forward()
-	}
-	if err := x.identify(); err != nil { // whom it is about
-		return err
 	}
 	refused, err := x.decide() // may it
 	if err != nil {
@@ -99,6 +93,17 @@ func (x *exchange) serve() error {
 		return x.refuse(refused)
 	}
 	return x.forward() // what came back, and settling it
+}
+
+// understand is the part of the way that only looks at the request; explaining one goes it as well.
+func (x *exchange) understand() error {
+	if x.r.Method == http.MethodConnect || x.r.Method == "PRI" { // a tunnel, or the beginning of HTTP/2 by another name
+		return failure{status: http.StatusMethodNotAllowed, code: "method_not_allowed"}
+	}
+	if err := x.matchPolicies(); err != nil || len(x.covers) == 0 {
+		return err
+	}
+	return x.identify()
 }
 
 // decide asks the limiter. The result is the refusal that the client is told about, or nil.

@@ -143,6 +143,11 @@ func TestClient(t *testing.T) {
 		form("", basic), from("198.51.100.7", form("client_id=shop")), form("client_id=other"),
 		form("client_id=other", basic), form("", "Authorization: Basic !"), form(""), form(""),
 	), "200 429 200 400 400 200 200")
+	store := &spying{Store: g.store}
+	newGate(t, setup{store: store, backend: &accounts{}, policies: []policy{p}}).ask(form("", basic))
+	if len(store.charged) != 1 || store.charged[0] != "r:token:client:default:~shop" {
+		t.Errorf("got %q charged, want a client that is marked as merely claimed", store.charged)
+	}
 	if g.events.count("missing token disagree") != 1 {
 		t.Errorf("got %v, want the disagreement told", g.events)
 	}

@@ -173,7 +173,8 @@ func TestPendingOnlyAfterTheRightPassword(t *testing.T) {
 	session := func(r *http.Request) *http.Request { return with(r, "Cookie: session=one") }
 	g.ask(session(login("bob", "x")))
 	g.ask(session(post("/login", `{"password":"right"}`)))
-	expect(t, g.codes(session(code("1")), session(code("2")), session(code("3"))), "403 403 429")
+	// They count for whoever sends them, and not for anybody of the first step.
+	expect(t, g.codes(session(code("1")), session(code("2")), session(code("3")), from("198.51.100.7", session(code("4")))), "403 403 429 403")
 }
 
 // Without a store for notes the second step goes on, as one that names nobody.
@@ -209,9 +210,17 @@ func TestPendingKeepsADigest(t *testing.T) {
 	}
 }
 
+// spying keeps the keys of notes and of charges.
 type spying struct {
 	*memstore.Store
-	keys []string
+	keys, charged []string
+}
+
+func (s *spying) Decide(ctx context.Context, a *limits.Attempt) (limits.Decision, error) {
+	for _, c := range a.Charges {
+		s.charged = append(s.charged, c.Key)
+	}
+	return s.Store.Decide(ctx, a)
 }
 
 func (s *spying) Note(ctx context.Context, key, text string, ttl time.Duration) error {

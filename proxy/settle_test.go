@@ -111,6 +111,31 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
+// A success clears the pair only of a name that the request states outright.
+func TestWhoseFailuresASuccessClears(t *testing.T) {
+	for _, test := range []struct{ name, success, body string }{
+		{"one name", `{"user":"bob","x":"right"}`, `{"user":"bob"}`},
+		{"two names", `{"user":"bob","User":"eve","x":"right"}`, `{"user":"bob"}`},
+		{"no name", `{"x":"right"}`, `{}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := logins(failures(limits.TargetSource, 2, time.Hour))
+			p.edit = func(p *proxy.Policy) { p.ChargeAll = true }
+			g := newGate(t, setup{backend: &accounts{}, policies: []policy{p}})
+			var got []string
+			for _, body := range []string{test.body, test.success, test.body, test.body} {
+				got = append(got, fmt.Sprint(g.ask(post("/login", body)).Code))
+				_ = g.limiter.Wait(t.Context())
+			}
+			want := "401 200 401 429"
+			if test.name == "one name" {
+				want = "401 200 401 401"
+			}
+			expect(t, strings.Join(got, " "), want)
+		})
+	}
+}
+
 // Verdicts that say nothing are no free way to guess: they have counts of their own, ten times the limit [L16] [V4].
 func TestNeutralVerdictsAreCounted(t *testing.T) {
 	for _, test := range []struct {

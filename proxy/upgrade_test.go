@@ -163,6 +163,20 @@ func TestUpgradeToHTTP(t *testing.T) {
 	}
 }
 
+// A backend that switches to something else than it was asked for has not understood the question.
+func TestUpgradeToAnotherProtocol(t *testing.T) {
+	url := scripted(t, func(c *conn) {
+		c.ask()
+		c.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c.in)
+	})
+	c := dial(t, open(t, url))
+	c.write(handshake)
+	if res, body := c.read(); res.StatusCode != 502 || body != `{"error":"bad_gateway"}` {
+		t.Errorf("got %d %s, want 502", res.StatusCode, body)
+	}
+}
+
 // A backend that declines to switch gives an ordinary answer.
 func TestUpgradeDeclined(t *testing.T) {
 	url := scripted(t, func(c *conn) {
