@@ -52,7 +52,7 @@ func launch(binary, logFile string, args []string) (*process, error) {
 
 // waitReady returns once info, which asks the address, is answered by this very process.
 func (p *process) waitReady(ctx context.Context, info infoFunc) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx) // so that nobody goes on asking
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() { answered <- p.poll(ctx, info) }()
@@ -60,8 +60,6 @@ func (p *process) waitReady(ctx context.Context, info infoFunc) error {
 	case err := <-answered:
 		return err
 	case <-p.ended: // perhaps because another process got the port, which may leave the question unanswered
-		cancel()
-		<-answered // the next try changes the address that is asked
 	}
 	if strings.Contains(p.log(), "Address already in use") {
 		return errPortTaken

@@ -180,7 +180,8 @@ func (s *Server) start() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
-	if err := p.waitReady(ctx, s.info); err != nil {
+	asked := *s // a question that is left unanswered must not see the address of the next try
+	if err := p.waitReady(ctx, asked.info); err != nil {
 		p.kill()
 		return fmt.Errorf("starting %s: %w; its log:\n%s", s.binary, err, p.log())
 	}
