@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"authgate/internal/mimic"
 	"authgate/internal/outcome"
 	"authgate/internal/route"
 	"authgate/internal/selector"
@@ -53,6 +54,7 @@ func (b *builder) build() *Config {
 		cfg.Realms = append(cfg.Realms, b.realm(name, node))
 	}
 	b.checkClients(doc.Clients)
+	b.checkSignups(&doc.Signups)
 	return cfg
 }
 
@@ -74,6 +76,8 @@ func (b *builder) policy(name string, node *policyNode) Policy {
 		p.PendingWait = *node.PendingWait
 	}
 	p.OnOutage = outage(node.OnOutage, b.doc.Store.OnOutage)
+	b.answer(path+".uniform", mimic.Failure, &node.Uniform)
+	b.answer(path+".silent", mimic.Success, &node.Silent)
 	b.protectPreset(node, path)
 	p.Rules, p.Origins = b.rules(name, node.cells(path))
 	b.match(&p, node, path)

@@ -270,6 +270,9 @@ func (x *explainer) strangersNote() string {
 
 // shortDuration writes whole hours without minutes and seconds.
 func shortDuration(d time.Duration) string {
+	if d < time.Minute {
+		return d.String()
+	}
 	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
 }
 

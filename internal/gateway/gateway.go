@@ -75,6 +75,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.background = cancel
 	g.work.Go(func() { g.learn(ctx) })
+	g.warnLooks()
 	g.private = newAdminServer(g.adminHandler(cfg, opts.AdminToken), g.log)
 	return g, nil
 }

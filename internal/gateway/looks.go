@@ -84,3 +84,13 @@ func constantsOf(p *config.Policy) []string {
 	}
 	return values
 }
+
+// warnLooks says at the start which refusals cannot look like the backend's answers yet [R2].
+func (g *Gateway) warnLooks() {
+	for _, st := range g.looks.Book.Status() {
+		if st.Shows == mimic.Plain {
+			g.log.Warn("refusals show a plain answer until real ones were seen: configure it, or let it be learned",
+				"policy", st.Policy, "form", st.Form.String())
+		}
+	}
+}

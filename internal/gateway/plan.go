@@ -171,11 +171,11 @@ func (g *Gateway) pending(out *proxy.Policy, p *config.Policy) error {
 	return nil
 }
 
-// watch compiles how answers are judged, and the memory of wrong passwords. A policy without failure or factor rules
-// looks at no answer.
+// watch compiles how answers are judged, and the memory of wrong passwords. A policy that has no failure or factor
+// rules, and proves nothing, looks at no answer.
 func (g *Gateway) watch(out *proxy.Policy, p *config.Policy, rules []limits.Rule, realm string) error {
 	var window time.Duration
-	judged := false
+	judged := p.Proves && len(p.Outcome.Rules) > 0 // a proof is worth a look as well
 	for i := range rules {
 		r := &rules[i]
 		if r.Class == limits.Requests {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"authgate/internal/config"
+	"authgate/internal/mimic"
 	"authgate/limits"
 )
 
@@ -10,6 +11,32 @@ type policiesView struct {
 	Policies    []policyView `json:"policies"`
 	Realms      []realmView  `json:"realms"`
 	UnknownHost string       `json:"unknown_host"` // default: a host that no realm names belongs to the realm default; or reject
+
+	// Looks say what refusals show that must look like the backend's own answers, and why one does not yet [R2].
+	Looks []lookView `json:"looks"`
+}
+
+// lookView is what one kind of refusal of a policy shows.
+type lookView struct {
+	Policy      string   `json:"policy"`
+	Form        string   `json:"form"` // uniform or silent
+	Realm       string   `json:"realm,omitempty"`
+	Method      string   `json:"method,omitempty"`
+	Kind        string   `json:"kind,omitempty"`
+	Shows       string   `json:"shows"` // plain, configured or learned
+	Reason      string   `json:"reason,omitempty"`
+	Differences []string `json:"differences,omitempty"`
+}
+
+func viewLooks(book *mimic.Book) []lookView {
+	out := []lookView{}
+	for _, st := range book.Status() {
+		out = append(out, lookView{
+			Policy: st.Policy, Form: st.Form.String(), Realm: st.Realm, Method: st.Method, Kind: st.Kind,
+			Shows: string(st.Shows), Reason: string(st.Reason), Differences: st.Differences,
+		})
+	}
+	return out
 }
 
 // policyView is a policy as it is without realms and apps.
@@ -98,7 +125,11 @@ type legacyView struct {
 const legacyWarning = "legacy_per_ip limits nothing; delete it, and set a mode: without one the realm runs log-only"
 
 // Policies are the effective rules, and where each comes from.
-func (s *state) Policies() any { return policiesOf(s.g.cfg.Load()) }
+func (s *state) Policies() any {
+	v := policiesOf(s.g.cfg.Load())
+	v.Looks = viewLooks(s.g.looks.Book)
+	return v
+}
 
 func policiesOf(cfg *config.Config) policiesView {
 	out := policiesView{Policies: make([]policyView, 0, len(cfg.Policies)), UnknownHost: "default"}
