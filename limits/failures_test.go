@@ -123,8 +123,8 @@ func TestFailureLogAdopt(t *testing.T) {
 		want  Entry
 	}{
 		{"an open bucket", FailureLog{Log: []Millis{moment}}, moment + 500, 2, Entry{Key: "k", LockedFor: 500, Level: 2}},
-		{"the later end wins", FailureLog{LockedUntil: moment + 900, Level: 1, LockCount: 3}, moment + 500, 1, Entry{Key: "k", Attempts: 3, LockedFor: 900, Level: 1}},
-		{"the higher level wins", FailureLog{LockedUntil: moment + 100, Level: 7, LockCount: 3}, moment + 500, 1, Entry{Key: "k", Attempts: 3, LockedFor: 500, Level: 7}},
+		{"the later end wins", FailureLog{LockedUntil: moment + 900, Quiet: moment + 900, Level: 1, LockCount: 3}, moment + 500, 1, Entry{Key: "k", Attempts: 3, LockedFor: 900, Level: 1}},
+		{"the higher level wins", FailureLog{LockedUntil: moment + 100, Quiet: moment + 100, Level: 7, LockCount: 3}, moment + 500, 1, Entry{Key: "k", Attempts: 3, LockedFor: 500, Level: 7}},
 	}
 	for _, tt := range tests {
 		tt.log.Adopt(tt.until, tt.level)

@@ -93,6 +93,64 @@ func TestSharedIsFinal(t *testing.T) {
 	})
 }
 
+// The local store keeps the account of what the shared one lets in, also where its own view would not.
+func TestLocalFollows(t *testing.T) {
+	inPair(t, func(t *testing.T, p *pair) {
+		full, open := requestRule(1), rule(limits.Target, 2)
+		_, _ = p.local.Decide(t.Context(), attempt("bob", full))
+		p.fail(t, "bob", full, open)
+		p.shared.Always(storetest.Before)
+		p.fail(t, "bob", open)
+		if d := p.try(t, attempt("bob", open)); d.Admitted {
+			t.Errorf("got %+v, want the failure from before to count", d)
+		}
+	})
+}
+
+// What the shared store does not take is kept with all that it says, and with what comes after it.
+func TestMergingLater(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		rule *limits.Rule
+		want func(limits.Record) bool
+	}{
+		{"failures", rule(limits.Target, 3), func(r limits.Record) bool {
+			return slices.Equal(r.Ages, []limits.Millis{30_000, 20_000, 0}) && r.Level == 0 && r.LockedFor == 0
+		}},
+		{"more failures than count", rule(limits.Target, 2), func(r limits.Record) bool {
+			return slices.Equal(r.Ages, []limits.Millis{20_000, 0})
+		}},
+		{"a lock", rule(limits.Target, 2, locking), func(r limits.Record) bool {
+			return len(r.Ages) == 0 && r.Level == 1 && r.LockCount == 2 && r.LockAge == 20_000 && r.LockedFor == 40_000
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inPair(t, func(t *testing.T, p *pair) {
+				p.shared.Always(storetest.Before)
+				for range 2 {
+					p.fail(t, "bob", test.rule)
+					time.Sleep(10 * time.Second)
+					p.Merge(t.Context())
+				}
+				time.Sleep(10 * time.Second)
+				p.Merge(t.Context())
+				if test.name == "more failures than count" {
+					_, _ = p.local.Clear(t.Context()) // or there would be no room for another one
+				}
+				if test.name != "a lock" {
+					p.fail(t, "bob", test.rule)
+				}
+				p.shared.Always(storetest.Works)
+				p.Merge(t.Context())
+				p.Merge(t.Context())
+				if got := p.shared.Merged(); len(got) != 1 || !test.want(got[0]) {
+					t.Errorf("got %+v merged", got)
+				}
+			})
+		})
+	}
+}
+
 // The local store ran alongside all the time: it knows what this instance let in, and the locks that it has heard of.
 func TestLocalKnowsAsMuch(t *testing.T) {
 	inPair(t, func(t *testing.T, p *pair) {

@@ -336,13 +336,15 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limits.Limiter, store *memstore.Store) {
 		r := rule(limits.Target, 1)
 		first := admit(t, l, attempt("bob", r))
-		for range 3 {
+		for range 17 { // more than the room holds
 			ctx, hangUp := context.WithCancel(t.Context())
 			var done sync.WaitGroup
 			for range 64 { // all places of the bucket
 				done.Go(func() {
-					if d, reservation, err := l.Decide(ctx, attempt("bob", r), time.Hour); d.Admitted || reservation != nil || err != nil {
-						t.Errorf("got %+v, %v", d, err)
+					came := time.Now()
+					d, reservation, err := l.Decide(ctx, attempt("bob", r), time.Hour)
+					if d.Admitted || reservation != nil || err != nil || time.Since(came) != time.Second {
+						t.Errorf("got %+v, %v after %v; want it given up after a second", d, err, time.Since(came))
 					}
 				})
 			}
@@ -361,6 +363,27 @@ func TestWaitingIsGivenUp(t *testing.T) {
 		}
 		admit(t, l, attempt("bob", r))
 	})
+}
+
+// Who has hung up is not let in by the slot that becomes free in the same moment.
+func TestWaitingIsGivenUpTooLate(t *testing.T) {
+	for range 20 {
+		inBubble(t, func(t *testing.T, l *limits.Limiter, _ *memstore.Store) {
+			r := rule(limits.Target, 1)
+			first := admit(t, l, attempt("bob", r))
+			ctx, hangUp := context.WithCancel(t.Context())
+			var done sync.WaitGroup
+			done.Go(func() {
+				if d, _, _ := l.Decide(ctx, attempt("bob", r), time.Hour); d.Admitted {
+					t.Error("somebody who has hung up was let in")
+				}
+			})
+			synctest.Wait()
+			hangUp()
+			first.Settle(verdict(first.Attempt(), limits.Free), nil)
+			done.Wait()
+		})
+	}
 }
 
 // Wait ends with the last settlement, or with the caller's patience.

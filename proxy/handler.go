@@ -108,11 +108,11 @@ func (x *exchange) understand() error {
 
 // decide asks the limiter. The result is the refusal that the client is told about, or nil.
 func (x *exchange) decide() (*refusal, error) {
+	x.asked = time.Now()
 	attempt := x.attempt()
 	if len(attempt.Charges) == 0 {
 		return nil, nil
 	}
-	x.asked = time.Now()
 	d, reservation, err := x.h.limiter.Decide(x.r.Context(), attempt, x.pendingWait())
 	x.storeTook = time.Since(x.asked)
 	x.h.events.Decided(x.storeTook)

@@ -240,3 +240,19 @@ func FuzzDecodeFailures(f *testing.F) {
 		log.Entry("k", window, limits.ToMillis(time.Now()))
 	})
 }
+
+func TestRenewTellsHowMany(t *testing.T) {
+	w := open(t, valkeytest.Start(t).Addr(), nil)
+	a := attempt("x", failRule, lockRule)
+	w.admit(t, a)
+	if _, err := w.Release(context.Background(), a.Charges[1].Key); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int64{1, 0} {
+		keys, args := w.encodeRenew(a)
+		if got, err := renewScript.Exec(context.Background(), w.client, keys, args).AsInt64(); err != nil || got != want {
+			t.Errorf("got %d %v, want %d", got, err, want)
+		}
+		w.settleAll(t, a, limits.Free)
+	}
+}
