@@ -2,6 +2,7 @@ package mimic
 
 import (
 	"html"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,17 +16,22 @@ import (
 // maxUndone is how often a text is unescaped: once for a template, once for the backend behind it.
 const maxUndone = 2
 
-// undone is a text as it stands and, where that is another, as it reads when the escapes of HTML, URLs and strings in code are
-// undone once and twice.
+// undone is a text as it stands and, where that is another, as it reads when the escapes of HTML, of URLs and strings in
+// code, or of both are undone once and twice. Undoing more than was done would eat a part of the text, so each is tried.
 func undone(text string) []string {
 	out := []string{text}
+	from := 0
 	for range maxUndone {
-		next := unescape(html.UnescapeString(text))
-		if next == text {
-			break
+		to := len(out)
+		for _, t := range out[from:to] {
+			plain := html.UnescapeString(t)
+			for _, next := range [...]string{plain, unescape(t), unescape(plain)} {
+				if !slices.Contains(out, next) {
+					out = append(out, next)
+				}
+			}
 		}
-		out = append(out, next)
-		text = next
+		from = to
 	}
 	return out
 }
