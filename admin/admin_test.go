@@ -191,6 +191,7 @@ func TestListFilters(t *testing.T) {
 		{"?scope=user_ip", "login user_ip alice|192.0.2.1"},
 		{"?include=all&scope=user_ip", "login user_ip alice|192.0.2.1, login user_ip bob|192.0.2.1"},
 		{"?include=all&scope=user", "login user Alice, other user (missing)|192.0.2.1, other user alice"},
+		{"?include=all&scope=user&q=ALICE", "login user Alice, other user alice"},
 		{"?include=all&scope=subnet", "login subnet 192.0.2.0/24"},
 		{"?include=all&scope=client", "login client ~shop"},
 		{"?include=all&scope=device", ""},
@@ -317,6 +318,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	d := newDesk(t)
+	d.locks = broken{err: errors.New("asked in vain")}
 	for _, id := range []string{"!", "Zm9v", "cjpsb2dpbjpzb3VyY2U6ZGVmYXVsdDoxOTIuMC4yLjE"} { // no base64, no key, a bucket of a request rule
 		if w := d.ask("DELETE", "/meta/login-rate-limit/"+id, ""); w.Code != 404 {
 			t.Errorf("%s: got %d, want 404", id, w.Code)

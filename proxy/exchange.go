@@ -89,6 +89,9 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 func (x *exchange) resolveClient() error {
 	x.client = x.resolver.Resolve(x.r.RemoteAddr, x.r.Header[x.resolver.Header()])
 	x.id = x.requestID()
+	if x.realm == nil && own(x.r) {
+		x.realm = &Realm{} // the gateway's own pages belong to no realm
+	}
 	if x.realm == nil {
 		x.realm = &Realm{} // for the log
 		return failure{status: http.StatusMisdirectedRequest, code: "unknown_host"}

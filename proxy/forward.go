@@ -53,10 +53,10 @@ func (x *exchange) outgoing(ctx context.Context) (out *http.Request, upgrade str
 		Method:        r.Method,
 		Header:        x.forwarding.Rewrite(r.Header, x.client, r.Host, r.TLS != nil),
 		ContentLength: r.ContentLength,
-		Trailer:       r.Trailer,
 		Proto:         "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	x.sendBody(out)
+	x.passTrailers(out)
 	x.upstream.address(out, r)
 	x.prepare(out.Header)
 	hideIdempotency(out.Header)
@@ -79,6 +79,40 @@ func hideIdempotency(h http.Header) {
 			h[strings.ToLower(name)] = lines
 		}
 	}
+}
+
+// passTrailers lets through the trailers that the client announced, but for names that the gateway keeps to itself. Their
+// values come with the end of the body.
+func (x *exchange) passTrailers(out *http.Request) {
+	in := x.r
+	for name := range in.Trailer {
+		if x.forwarding.Removes(name) {
+			continue
+		}
+		if out.Trailer == nil {
+			out.Trailer = make(http.Header)
+		}
+		out.Trailer[name] = in.Trailer[name]
+	}
+	if out.Trailer != nil && out.Body != http.NoBody {
+		out.Body = &trailing{ReadCloser: out.Body, from: in, to: out}
+	}
+}
+
+// trailing is a body that fills in the announced trailers at its end.
+type trailing struct {
+	io.ReadCloser
+	from, to *http.Request
+}
+
+func (t *trailing) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if err == io.EOF {
+		for name := range t.to.Trailer {
+			t.to.Trailer[name] = t.from.Trailer[name]
+		}
+	}
+	return n, err
 }
 
 // sendBody gives the backend the body: what was buffered, byte for byte, or what the client is still sending.

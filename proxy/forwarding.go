@@ -53,6 +53,9 @@ func (f *Forwarding) Rewrite(in http.Header, res clientip.Result, host string, s
 	return out
 }
 
+// Removes reports whether a field of that name never goes upstream as the client sent it.
+func (f *Forwarding) Removes(name string) bool { return f.removed.has(name) }
+
 // DropNominated removes from h the fields that its Connection lines name, except those that Rewrite removes or replaces
 // anyway. Run it once the client is resolved and before policies read h: else they would judge by a field, such as
 // Content-Type, that the backend is not going to see.

@@ -59,10 +59,6 @@ func (x *exchange) refuseAlike(r *refusal) error {
 
 // learnLooks takes the answer down, as it goes by, for policies that may have to show one like it.
 func (x *exchange) learnLooks(res *http.Response) {
-	took := time.Since(x.asked)
-	if x.storeTook > aDecision {
-		took = 0 // it waited for the verdicts of others, which a refusal does not
-	}
 	for i := range x.covers {
 		c := &x.covers[i]
 		failure, success := x.h.looks.Book.Wants(c.policy.Name, mimic.Failure), x.h.looks.Book.Wants(c.policy.Name, mimic.Success)
@@ -75,6 +71,10 @@ func (x *exchange) learnLooks(res *http.Response) {
 			form, real := c.looksLike(res.StatusCode)
 			if !real || (form == mimic.Failure && !failure) || (form == mimic.Success && !success) {
 				return
+			}
+			took := time.Since(x.asked)
+			if x.storeTook > aDecision {
+				took = 0 // it waited for the verdicts of others, which a refusal does not
 			}
 			body, whole := capture.Body()
 			x.h.looks.Book.Observe(x.lookKey(c.policy, form), mimic.Sample{

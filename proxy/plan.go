@@ -174,15 +174,17 @@ func compileOverrides() (*selector.Spec, error) {
 	return selector.Compile(selector.Config{From: from})
 }
 
-// realmOf is the realm that a Host belongs to.
+// realmOf is the realm that a Host belongs to; nil if it belongs to none, which is refused.
 func (p *Plan) realmOf(host string) *Realm {
 	if len(p.realms) == 0 {
 		return p.rest
 	}
-	if name, ok := route.CanonicalHost(host); ok {
-		if r := p.realms[name]; r != nil {
-			return r
-		}
+	name, ok := route.CanonicalHost(host)
+	if !ok {
+		return nil // a backend may take it for the host of any realm
+	}
+	if r := p.realms[name]; r != nil {
+		return r
 	}
 	return p.rest
 }

@@ -43,8 +43,8 @@ type attempts struct {
 }
 
 const (
-	// maxVerifying bounds the slow hashes computed at once, so that they leave a processor to everybody else [M5].
-	maxVerifying = 2
+	// maxVerifying bounds the slow hashes computed at once, so that they leave processors to everybody else; [M5] allows two.
+	maxVerifying = 1
 	// maxWrong bounds the wrong secrets of one source that are computed in a minute; beyond it none is.
 	maxWrong = 5
 	// maxRemembered bounds the credentials, and maxSources the sources, that are remembered.

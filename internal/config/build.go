@@ -54,6 +54,8 @@ func (b *builder) build() *Config {
 		cfg.Realms = append(cfg.Realms, b.realm(name, node))
 	}
 	b.checkClients(doc.Clients)
+	b.checkClaims(cfg.Realms)
+	b.checkForwarder(&doc.Forwarder)
 	b.checkSignups(&doc.Signups)
 	return cfg
 }

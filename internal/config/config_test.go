@@ -375,9 +375,11 @@ test.yaml:9: realms.acme.policies.login.failures.source: is a signal of the pres
 test.yaml:9: realms.acme.policies.login.failures.target.limit: 0 is out of range; use 1..1000
 test.yaml:12: realms.acme.apps.shop.policies.login.failures.source: is a signal of the preset modgud, which can neither be turned off nor made to refuse; tune its limit and window instead
 test.yaml:12: realms.acme.apps.shop.policies.magic-link.requests.app.limit: 0 is out of range; use 1..100000
+test.yaml:14: clients[0].secret_hash: is no bcrypt hash of 60 characters
 test.yaml:15: clients[1].id: "a" is there twice; keep one
-test.yaml:15: clients[1].secret_hash: is no hash; make one with ` + "`gateway hash-secret --client`" + `
+test.yaml:15: clients[1].secret_hash: is no hash that is known; use $argon2id$..., $2b$... (bcrypt) or sha256:SALT:HEX; gateway hash-secret --client prints the first
 test.yaml:15: clients[1].app: "ship" is no app of the realm; name one of its apps
+test.yaml:16: clients[2].secret_hash: is no salted digest; use sha256:SALT:HEX with a salt of at least 8 characters
 test.yaml:16: clients[2].realm: "acmee" is no realm; did you mean acme?`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

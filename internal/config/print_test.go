@@ -69,7 +69,9 @@ policies:
 			text := strings.Replace(c.text, "allow: [], ", "", 1)
 			text = strings.Replace(strings.Replace(text, "/a#b: c", "/a-b", 1), `{"": x}`, `{x: ""}`, 1)
 			text = strings.Replace(text, "36h", "90m", 1)
-			opts := Options{later: c.later, LookupEnv: func(string) (string, bool) { return "$argon2id$...", true }}
+			opts := Options{later: c.later, LookupEnv: func(string) (string, bool) {
+				return "$argon2id$v=19$m=19456,t=2,p=1$gTqsQ1KyQhb7+UsBec7B/Q$W/Q3lBZgZ9fqm1z6R1RwVUFAFSwordg+Lv0Gx+hnAJ4", true
+			}}
 			cfg, _ := parse(t, text, opts)
 			out := printed(t, cfg)
 			again, _, err := Parse("printed.yaml", []byte(strings.ReplaceAll(out, secretMask, "env:HASH")), opts)
@@ -153,7 +155,7 @@ unlock: {url: https://x.test/`+hidden+`, secret: `+hidden+`, smtp: {password: "e
 signups: {lookup_url: https://x.test/`+hidden+`, lookup_secret: "env:X"}
 device: {keys: [`+hidden+`, "env:X"]}
 realms: {acme: {}}
-clients: [{id: a, realm: acme, secret_hash: "$2a$`+hidden+`"}]
+clients: [{id: a, realm: acme, secret_hash: "sha256:`+hidden+`:`+strings.Repeat("5ec7e7", 10)+`abcd"}]
 `, env)
 	redacted, err := json.Marshal(cfg.Redacted())
 	if err != nil {

@@ -2,9 +2,14 @@ package config
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
+	"authgate/internal/clients"
+	"authgate/internal/route"
 	"authgate/limits"
 )
 
@@ -83,17 +88,20 @@ func (b *builder) checkHosts(path string, hosts []string) {
 }
 
 // checkClients holds the clients against the realms and apps that they belong to.
-func (b *builder) checkClients(clients []Client) {
+func (b *builder) checkClients(list []Client) {
 	seen := map[string]bool{}
-	for i, c := range clients {
+	for i, c := range list {
 		path := fmt.Sprintf("clients[%d]", i)
 		key := c.Realm + "\x00" + c.ID
 		if seen[key] {
 			b.wrong(path+".id", "%s is there twice; keep one", quote(c.ID))
 		}
 		seen[key] = true
-		if hash := c.SecretHash.Reveal(); !knownHash(hash) {
-			b.wrong(path+".secret_hash", "is no hash; make one with `gateway hash-secret --client`")
+		if strings.HasPrefix(c.ID, "~") {
+			b.wrong(path+".id", "%s begins with ~, which marks ids that are only claimed; use another id", quote(c.ID))
+		}
+		if _, err := clients.ParseHash(c.SecretHash.Reveal()); err != nil {
+			b.wrong(path+".secret_hash", "%s", err)
 		}
 		realm, ok := b.doc.Realms.values[c.Realm]
 		if c.Realm != "" && !ok {
@@ -109,12 +117,44 @@ func (b *builder) checkClients(clients []Client) {
 	}
 }
 
-// knownHash looks at the form of a hash only.
-func knownHash(s string) bool {
-	for _, prefix := range []string{"$argon2id$", "$2a$", "$2b$", "$2y$", "sha256:"} {
-		if strings.HasPrefix(s, prefix) {
-			return true
+// checkClaims reports hosts that two realms or apps claim: whose request would it be?
+func (b *builder) checkClaims(realms []Realm) {
+	owner := map[string]string{}
+	claim := func(path string, hosts []string) {
+		for i, host := range hosts {
+			name, ok := route.CanonicalHost(host)
+			if !ok {
+				continue // reported already
+			}
+			if first := owner[name]; first != "" {
+				b.wrong(b.itemPath(path+".hosts", i), "%s is a host of %s already; name it once", quote(host), first)
+				continue
+			}
+			owner[name] = path
 		}
 	}
-	return false
+	for i := range realms {
+		r := &realms[i]
+		path := join("realms", r.Name)
+		claim(path, r.Hosts)
+		for j := range r.Apps {
+			claim(join(path+".apps", r.Apps[j].Name), r.Apps[j].Hosts)
+		}
+	}
+}
+
+// checkForwarder keeps the header of trusted forwarders apart from those that mean something else.
+func (b *builder) checkForwarder(f *Forwarder) {
+	switch name := http.CanonicalHeaderKey(f.Header); {
+	case !httpguts.ValidHeaderFieldName(f.Header):
+		b.wrong("forwarder.header", "%s is no header name; use one such as Gateway-Forwarded-For", quote(f.Header))
+	case strings.HasPrefix(name, "X-Forwarded") || slices.Contains(takenHeaders, name):
+		b.wrong("forwarder.header", "%s means something else; use a name of its own such as Gateway-Forwarded-For", quote(f.Header))
+	}
+}
+
+// takenHeaders are some that a forwarder cannot use, in canonical form.
+var takenHeaders = []string{
+	"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie",
+	"Forwarded", "Host", "Origin", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-Real-Ip", "X-Request-Id",
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -154,8 +155,14 @@ func (g *Gateway) guard(cfg *config.Config, l net.Listener) net.Listener {
 	if cfg.Server.ProxyProtocol.Empty() {
 		return l
 	}
+	names := g.names(cfg)
 	return proxyproto.NewListener(l, cfg.Server.ProxyProtocol, func(peer net.Addr, err error) {
-		g.log.Debug("connection refused", "peer", peer.String(), "error", err)
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // without the addresses
+		}
+		addr, _ := netip.ParseAddrPort(peer.String())
+		g.log.LogAttrs(context.Background(), slog.LevelDebug, "connection refused", names.Address("peer", addr.Addr()), slog.Any("error", err))
 	})
 }
 

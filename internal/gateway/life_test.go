@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"authgate/internal/gateway"
+	"authgate/internal/valkeytest"
 )
 
 // A gateway that stops says so, takes nobody in, and finishes what it has begun.
@@ -52,6 +53,31 @@ func TestStopFinishesRequests(t *testing.T) {
 	s.g = nil
 	if len(s.log.lines("request")) != 1 {
 		t.Errorf("got %v logged, want the request", s.log.lines("request"))
+	}
+}
+
+// A verdict that nobody waits for is settled all the same before the store is closed.
+func TestStopSettles(t *testing.T) {
+	v := valkeytest.Start(t)
+	b := &accounts{takes: 50 * time.Millisecond}
+	yaml := settings(backend(t, b), shared(v)+loginPolicy("target: {limit: 1, window: 1h}"))
+	s, other := start(t, yaml), start(t, yaml)
+	got := make(chan reply)
+	go func() { got <- s.login("bob", "right") }()
+	eventually(t, "the attempt", func() bool { return b.asked.Load() == 1 })
+	v.Pause() // the success is known, and cannot be told yet
+	expect(t, "the attempt", (<-got).status, 200)
+	stopped := make(chan bool)
+	go func() { s.stop(); close(stopped) }()
+	select {
+	case <-stopped:
+		t.Error("the gateway did not wait for the settlement")
+	case <-time.After(100 * time.Millisecond):
+	}
+	v.Resume()
+	<-stopped
+	if a := other.login("bob", "right"); a.status != 200 || a.took > time.Second {
+		t.Errorf("got %d after %v, want the slot free at once", a.status, a.took)
 	}
 }
 

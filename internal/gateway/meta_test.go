@@ -3,6 +3,9 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -152,6 +155,56 @@ presets: [hubuum]
 			t.Errorf("%s is not shown in %s", want, shown)
 		}
 	}
+}
+
+// Identities are digests in the log unless the operator wants them plain.
+func TestIdentitiesInTheLog(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		more := loginPolicy("target: {limit: 1, window: 1h, lockout: {base: 1h, max: 1h}}")
+		if plain {
+			more += "log: {identifiers: plain}\n"
+		}
+		s := start(t, settings(backend(t, &accounts{}), more))
+		s.logins("bob wrong", "bob right")
+		s.meta("DELETE", "/meta/login-rate-limit", "")
+		// A connection that only balancers may open.
+		closed := start(t, strings.Replace(settings(backend(t, &accounts{}), more), "server: {", "server: {proxy_protocol: [192.0.2.1], ", 1))
+		c, err := net.Dial("tcp", closed.g.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, c)
+		_ = c.Close()
+		if n := len(closed.log.lines("connection refused")); n != 1 {
+			t.Errorf("got %d refused connections logged, want 1", n)
+		}
+		for _, want := range []struct{ log, name string }{{s.log.String(), `"bob"`}, {s.log.String(), "127.0.0.1"}, {closed.log.String(), "127.0.0.1"}} {
+			if strings.Contains(want.log, want.name) != plain {
+				t.Errorf("plain %v: %s is in the log or not against the wish:\n%s", plain, want.name, want.log)
+			}
+		}
+	}
+}
+
+// A policy of global scope counts for all tenants together, others for each.
+func TestScopeGlobal(t *testing.T) {
+	s := start(t, settings(backend(t, &accounts{}), `
+realms:
+  acme: {hosts: [acme.test]}
+  beta: {hosts: [beta.test]}
+policies:
+  bootstrap: {scope: global, match: [{path: /bootstrap}], requests: {source: {limit: 2, window: 1h}}}
+  mail: {match: [{path: /mail}], requests: {source: {limit: 2, window: 1h}}}
+`))
+	ask := func(host, path string) int {
+		r := httptest.NewRequest("POST", path, strings.NewReader(`"right"`))
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.g.Handler().ServeHTTP(w, r)
+		return w.Code
+	}
+	expect(t, "one bucket", fmt.Sprint(ask("acme.test", "/bootstrap"), ask("beta.test", "/bootstrap"), ask("acme.test", "/bootstrap"), ask("else.test", "/bootstrap")), "200 200 429 429")
+	expect(t, "one each", fmt.Sprint(ask("acme.test", "/mail"), ask("beta.test", "/mail"), ask("acme.test", "/mail"), ask("acme.test", "/mail"), ask("beta.test", "/mail")), "200 200 200 429 200")
 }
 
 // No metric carries an address, a mailbox or a client [A6].

@@ -113,7 +113,7 @@ func (g *Gateway) policy(p *config.Policy, at *place) (*proxy.Policy, error) {
 	}
 	rules := at.rulesOf(p)
 	for i := range rules {
-		out.Cells = append(out.Cells, proxy.Cell{Rule: &rules[i], Scope: limits.NewScope(&rules[i], realm)})
+		out.Cells = append(out.Cells, proxy.Cell{Rule: &rules[i], Scope: limits.NewScope(&rules[i], at.bucketsOf(p, &rules[i], realm))})
 	}
 	var err error
 	if out.Target, err = g.target(p); err != nil {

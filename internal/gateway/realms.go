@@ -131,6 +131,27 @@ func (p *place) rulesOf(policy *config.Policy) []limits.Rule {
 	return policy.Rules
 }
 
+// bucketsOf says in whose name the buckets of a rule are kept: the realm's, which its apps share, or everybody's where the
+// policy is global. A rule that is of another kind here than there has buckets of its own: shared ones would start
+// anew with each change of the kind [L12], and whoever asked in both places in turn would never meet the limit.
+func (p *place) bucketsOf(policy *config.Policy, r *limits.Rule, realm string) string {
+	outer := policy.Rules
+	if !policy.Global {
+		if p.app == "" {
+			return realm
+		}
+		around := place{rules: p.rules[1:]}
+		outer = around.rulesOf(policy)
+	}
+	for i := range outer {
+		o := &outer[i]
+		if o.Class == r.Class && o.Dimension == r.Dimension && o.Index == r.Index && o.Kind() != r.Kind() {
+			return realm + "/" + p.realm + "/" + p.app
+		}
+	}
+	return realm
+}
+
 func (g *Gateway) realm(cfg *config.Config, at place) (*proxy.Realm, error) {
 	out := &proxy.Realm{Name: at.realm, App: at.app, Allowlist: at.allowlist}
 	for i := range cfg.Policies {

@@ -144,7 +144,23 @@ func (b *Book) Answer(k Key) Answer {
 	if e := b.find(k); e != nil && e.learned.Status != 0 {
 		return e.learned
 	}
-	return b.plain[k.Form]
+	return b.kin(k)
+}
+
+// kin is what was learned in the realm for another kind of request to the same policy, one of the same method first, or the
+// plain answer: a client must not get that by asking in a way in which nobody has asked.
+func (b *Book) kin(k Key) Answer {
+	best := b.plain[k.Form]
+	for element := b.recent.Front(); element != nil; element = element.Next() {
+		e := element.Value.(*entry)
+		if e.learned.Status == 0 || e.key.Realm != k.Realm || e.key.Policy != k.Policy || e.key.Form != k.Form {
+			continue
+		}
+		if best = e.learned; e.key.Method == k.Method {
+			break
+		}
+	}
+	return best
 }
 
 // Delay is how long a refusal should take in all, drawn from what the latest real answers of its kind took, else of its
