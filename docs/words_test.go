@@ -93,7 +93,7 @@ func TestLogMessages(t *testing.T) {
 	}
 	loud := all(`\.(?:Warn|Error)\("([^"]+)"`, code)
 	loud = append(loud, all(`slog\.Level(?:Warn|Error), "([^"]+)"`, code)...)
-	every := append(all(`\.(?:Debug|Info)\("([^"]+)"`, code), all(`slog\.LevelInfo, "([^"]+)"`, code)...)
+	every := append(all(`\.(?:Debug|Info)\("([^"]+)"`, code), all(`slog\.Level(?:Debug|Info), "([^"]+)"`, code)...)
 	every = append(append(every, loud...), all(`\.Log\(x\.r\.Context\(\), level, "([^"]+)"`, code)...)
 	var documented []string
 	for line := range strings.Lines(section(t, read(t, "reference.md"), "## Log messages")) {

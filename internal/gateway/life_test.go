@@ -59,7 +59,7 @@ func TestStopFinishesRequests(t *testing.T) {
 // A verdict that nobody waits for is settled all the same before the store is closed.
 func TestStopSettles(t *testing.T) {
 	v := valkeytest.Start(t)
-	b := &accounts{takes: 50 * time.Millisecond}
+	b := &accounts{takes: 300 * time.Millisecond}
 	yaml := settings(backend(t, b), shared(v)+loginPolicy("target: {limit: 1, window: 1h}"))
 	s, other := start(t, yaml), start(t, yaml)
 	got := make(chan reply)
