@@ -69,6 +69,7 @@ func decide(b *testing.B, s limits.Store, rules []*limits.Rule) {
 		attempts[i] = attempt(rules)
 	}
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			a := *attempts[rand.IntN(len(attempts))]
