@@ -151,6 +151,35 @@ func TestMergingLater(t *testing.T) {
 	}
 }
 
+// What is recorded while a merge is under way is added to what that gives back, within the bound of the rule.
+func TestRecordingWhileMerging(t *testing.T) {
+	inPair(t, func(t *testing.T, p *pair) {
+		r := rule(limits.Target, 2)
+		p.shared.Always(storetest.Before)
+		p.fail(t, "bob", r)
+		time.Sleep(time.Second)
+		p.fail(t, "bob", r)
+		time.Sleep(time.Second)
+		_, _ = p.local.Clear(t.Context()) // room for one more
+		p.shared.Next(storetest.Hang)
+		ctx, giveUp := context.WithCancel(t.Context())
+		go p.Merge(ctx)
+		synctest.Wait()
+		p.fail(t, "bob", r)
+		p.Merge(t.Context()) // one at a time
+		if n := p.shared.Calls("merge"); n != 1 {
+			t.Errorf("got %d merges at once, want 1", n)
+		}
+		giveUp()
+		synctest.Wait()
+		p.shared.Always(storetest.Works)
+		p.Merge(t.Context())
+		if got := p.shared.Merged(); len(got) != 1 || !slices.Equal(got[0].Ages, []limits.Millis{1000, 0}) {
+			t.Errorf("got %+v merged, want the last two failures", got)
+		}
+	})
+}
+
 // The local store ran alongside all the time: it knows what this instance let in, and the locks that it has heard of.
 func TestLocalKnowsAsMuch(t *testing.T) {
 	inPair(t, func(t *testing.T, p *pair) {
@@ -160,16 +189,19 @@ func TestLocalKnowsAsMuch(t *testing.T) {
 		p.fail(t, "locked here", locks)
 		p.fail(t, "locked here", locks)
 
-		// Elsewhere, and heard of by a refusal.
-		for range 2 {
+		elsewhere := func(value string) { // another instance lets an attempt fail
 			nextID++
-			a := attempt("locked there", locks)
+			a := attempt(value, locks)
 			a.ID = nextID
 			_, _ = p.inside.Decide(t.Context(), a)
 			s := verdict(a, limits.Count)
 			s.ID = a.ID
 			_, _ = p.inside.Settle(t.Context(), s)
 		}
+		elsewhere("locked by both")
+		p.fail(t, "locked by both", locks)
+		elsewhere("locked there") // and heard of by a refusal
+		elsewhere("locked there")
 		time.Sleep(20 * time.Second)
 		if d := p.try(t, attempt("locked there", locks)); d.Admitted {
 			t.Fatalf("got %+v, want the lock", d)
@@ -186,6 +218,7 @@ func TestLocalKnowsAsMuch(t *testing.T) {
 			{"counted", requests, 1, limits.Full, time.Hour - 20*time.Second},
 			{"failed", failing, 1, limits.Full, time.Hour - 20*time.Second},
 			{"locked here", locks, 0, limits.Locked, 40 * time.Second},
+			{"locked by both", locks, 0, limits.Locked, 40 * time.Second},
 			{"locked there", locks, 0, limits.Locked, 40 * time.Second},
 			{"new", requests, 2, limits.Full, time.Hour},
 		} {

@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,6 +80,55 @@ func TestOwnSuccess(t *testing.T) {
 		s, other := sites[0], sites[gateways-1]
 		expect(t, "logins", s.logins("bob wrong", "bob right", "bob wrong", "own right"), "401 200 401 200")
 		expect(t, "logins", other.logins("eve wrong", "own right", "zoe wrong", "own right"), "401 200 401 429")
+	})
+}
+
+// A login in two steps counts for its user, whichever gateways the steps take [V5].
+func TestTwoStepsAcrossGateways(t *testing.T) {
+	stores(t, func(t *testing.T, section string, gateways int) {
+		b := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/login" {
+				body, _ := io.ReadAll(r.Body)
+				http.SetCookie(w, &http.Cookie{Name: "flow", Value: fmt.Sprintf("flow-of-%x", body)})
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+		})
+		sites := startAll(t, gateways, settings(backend(t, b), section+`
+policies:
+  login:
+    match: [{methods: [POST], path: /login}]
+    target: {from: ["json:/user"]}
+    pending: {key: "set_cookie:flow"}
+    failures: {target: {limit: 5, window: 1h}}
+    outcome:
+      - {is: pending, status: 202}
+      - {is: success, status: 200, cookie_set: session}
+      - {is: failure, status: 401}
+  code:
+    match: [{methods: [POST], path: /code}]
+    pending: {key: "set_cookie:flow"}
+    factors: {target: {limit: 2, window: 1h}}
+    outcome:
+      - {is: success, status: 200, cookie_set: session}
+      - {is: factor_failure, status: 403}
+      - {is: failure, status: 401}
+`))
+		first, second := sites[0], sites[gateways-1]
+		flow := func(user string) string {
+			return first.login(user, "right").header.Get("Set-Cookie")
+		}
+		code := func(s *site, cookie string) int {
+			r, _ := http.NewRequest("POST", "http://"+s.g.Addr().String()+"/code", nil)
+			r.Header.Set("Cookie", cookie)
+			return s.do(r).status
+		}
+		bob, again, eve := flow("bob"), flow("bob "), flow("eve")
+		if bob == again {
+			t.Fatal("the flows are the same")
+		}
+		expect(t, "codes", fmt.Sprint(code(second, bob), code(first, again), code(second, again), code(first, bob), code(second, eve)), "403 403 429 429 403")
 	})
 }
 

@@ -178,7 +178,14 @@ func TestIdentitiesInTheLog(t *testing.T) {
 		if n := len(closed.log.lines("connection refused")); n != 1 {
 			t.Errorf("got %d refused connections logged, want 1", n)
 		}
-		for _, want := range []struct{ log, name string }{{s.log.String(), `"bob"`}, {s.log.String(), "127.0.0.1"}, {closed.log.String(), "127.0.0.1"}} {
+		lost := start(t, strings.Replace(settings(backend(t, &accounts{}), more), "server: {", "server: {proxy_protocol: [127.0.0.1], ", 1))
+		if c, err = net.Dial("tcp", lost.g.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.(*net.TCPConn).SetLinger(0)
+		_ = c.Close()
+		eventually(t, "the lost connection", func() bool { return len(lost.log.lines("connection refused")) == 1 })
+		for _, want := range []struct{ log, name string }{{lost.log.String(), "127.0.0.1"}, {s.log.String(), `"bob"`}, {s.log.String(), "127.0.0.1"}, {closed.log.String(), "127.0.0.1"}} {
 			if strings.Contains(want.log, want.name) != plain {
 				t.Errorf("plain %v: %s is in the log or not against the wish:\n%s", plain, want.name, want.log)
 			}

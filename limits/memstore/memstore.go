@@ -261,7 +261,7 @@ func quotas(spots []spot, a *limits.Attempt, now limits.Millis) []limits.Quota {
 	var out []limits.Quota
 	for i := range spots {
 		c := &a.Charges[i]
-		if !c.HasQuota() {
+		if !c.HasQuota() || spots[i].idle {
 			continue
 		}
 		q := spots[i].shard.quota(spots[i].id, c.Rule, now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,9 @@ type player struct {
 	env     *Env
 	ctx     context.Context
 	rules   map[string]*limits.Rule
+	scopes  map[string]limits.Scope // by rule; a bucket keeps its key whatever becomes of the rule
 	use     []bucket
+	facts   []limits.Fact     // asked for
 	names   map[string]string // of buckets, by key
 	begun   map[string]*attempt
 	ids     uint64
@@ -27,6 +30,7 @@ type player struct {
 type bucket struct {
 	name, rule, value string
 	logOnly           bool
+	unless            limits.Fact // "": always
 }
 
 // attempt is an attempt with the names of its charges.
@@ -43,13 +47,14 @@ var verbs = map[string]func(*player, *step) (string, error){
 	"begin": (*player).begin, "end": (*player).end, "renew": (*player).renew,
 	"fail": (*player).atOnce, "factor": (*player).atOnce, "succeed": (*player).atOnce, "neutral": (*player).atOnce,
 	"pending": (*player).atOnce, "free": (*player).atOnce, "cycle": (*player).cycle,
+	"facts": (*player).askFor, "learn": (*player).learn,
 	"release": (*player).release, "clear": (*player).clear, "list": (*player).list, "level": (*player).level,
 }
 
 // play runs one case and reports the first step that went wrong.
 func play(e *Env, c testCase) error {
 	p := &player{
-		env: e, ctx: context.Background(), rules: map[string]*limits.Rule{},
+		env: e, ctx: context.Background(), rules: map[string]*limits.Rule{}, scopes: map[string]limits.Scope{},
 		names: map[string]string{}, begun: map[string]*attempt{},
 	}
 	for i := range c.steps {
@@ -74,7 +79,7 @@ func play(e *Env, c testCase) error {
 // settled in every bucket.
 func usual(verb, got string) bool {
 	switch verb {
-	case "rule", "use", "after", "back", "renew", "level", "cycle":
+	case "rule", "use", "facts", "learn", "after", "back", "renew", "level", "cycle":
 		return got == ""
 	case "try", "begin":
 		return got == "admitted"
@@ -88,9 +93,16 @@ func (p *player) rule(s *step) (string, error) {
 	if len(s.args) == 0 {
 		return "", fmt.Errorf("use rule NAME CLASS DIMENSION LIMIT/WINDOW")
 	}
-	r, err := parseRule(s.args[0], s.args[1:])
-	p.rules[s.args[0]] = r
-	return "", err
+	name := s.args[0]
+	r, err := parseRule(name, s.args[1:])
+	if err != nil {
+		return "", err
+	}
+	p.rules[name] = r
+	if p.scopes[name] == "" {
+		p.scopes[name] = limits.NewScope(r, "realm")
+	}
+	return "", nil
 }
 
 func (p *player) useBuckets(s *step) (string, error) {
@@ -107,11 +119,13 @@ func (p *player) useBuckets(s *step) (string, error) {
 
 func (p *player) bucket(word string) (bucket, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(word, "("), ")")
+	logOnly := bare != word
+	bare, unless, _ := strings.Cut(bare, "!")
 	name, value, ok := strings.Cut(bare, "@")
 	if !ok {
 		value = "x"
 	}
-	b := bucket{name: bare, rule: name, value: value, logOnly: bare != word}
+	b := bucket{name: bare, rule: name, value: value, logOnly: logOnly, unless: limits.Fact(unless)}
 	if p.rules[name] == nil {
 		return b, fmt.Errorf("no rule %q", name)
 	}
@@ -120,7 +134,27 @@ func (p *player) bucket(word string) (bucket, error) {
 }
 
 func (p *player) key(b bucket) string {
-	return limits.NewScope(p.rules[b.rule], "realm").Key(b.value)
+	return p.scopes[b.rule].Key(b.value)
+}
+
+func (p *player) askFor(s *step) (string, error) {
+	p.facts = asFacts(s.args)
+	return "", nil
+}
+
+func (p *player) learn(s *step) (string, error) {
+	return "", p.env.Store.Learn(p.ctx, always, asFacts(s.args)...)
+}
+
+// always is longer than any case lasts.
+const always = 100_000 * time.Hour
+
+func asFacts(words []string) []limits.Fact {
+	facts := make([]limits.Fact, len(words))
+	for i, w := range words {
+		facts[i] = limits.Fact(w)
+	}
+	return facts
 }
 
 func (p *player) duration(s *step) (time.Duration, error) {
@@ -161,8 +195,15 @@ func (p *player) attempt(options []string) (*attempt, error) {
 			return nil, fmt.Errorf("no option %q", o)
 		}
 	}
+	a.Facts = p.facts
 	for _, b := range p.use {
-		a.Charges = append(a.Charges, limits.Charge{Rule: p.rules[b.rule], Key: p.key(b), LogOnly: b.logOnly})
+		c := limits.Charge{Rule: p.rules[b.rule], Key: p.key(b), LogOnly: b.logOnly}
+		if b.unless != "" {
+			if c.Unless = 1 + slices.Index(p.facts, b.unless); c.Unless == 0 {
+				return nil, fmt.Errorf("nobody asks for the fact %s", b.unless)
+			}
+		}
+		a.Charges = append(a.Charges, c)
 		a.names = append(a.names, b.name)
 	}
 	return a, nil

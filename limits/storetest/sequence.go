@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -30,7 +29,8 @@ type sequence struct {
 	now     limits.Millis
 	latest  limits.Millis                       // that now ever was
 	live    map[string]map[uint64]limits.Millis // ends of leases, by key and attempt
-	ceiling map[string]int                      // the highest limit that the bucket's rule ever had, by key
+	known   map[limits.Fact]bool
+	ceiling map[string]int // the highest limit that the bucket's rule ever had, by key
 	trace   []string
 }
 
@@ -44,13 +44,14 @@ var (
 	windows = []time.Duration{time.Second, 1500 * time.Millisecond, 7 * time.Second, time.Minute, 61 * time.Second, 10 * time.Minute}
 	forms   = []limits.Refuse{limits.Loud, limits.Loud, limits.Uniform, limits.Silent}
 	values  = []string{"a", "b", "c"}
+	facts   = []limits.Fact{"one", "two", "three", "four", "five"}
 	secrets = []string{"old", "older", "wrong", "typo", "unread"}
 )
 
 func newSequence(e *Env, seed uint64) *sequence {
 	s := &sequence{
 		env: e, ctx: context.Background(), seed: seed, rng: rand.New(rand.NewPCG(seed, 0)),
-		names: map[string]string{}, live: map[string]map[uint64]limits.Millis{}, ceiling: map[string]int{},
+		names: map[string]string{}, known: map[limits.Fact]bool{}, live: map[string]map[uint64]limits.Millis{}, ceiling: map[string]int{},
 	}
 	s.rules = s.randomRules()
 	return s
@@ -103,6 +104,7 @@ func (s *sequence) run(steps int) error {
 		{1, s.back},
 		{1, s.release},
 		{1, s.clear},
+		{1, s.learn},
 	}
 	total := 0
 	for _, o := range operations {
@@ -150,9 +152,17 @@ func (s *sequence) unchanged(before map[string]string) error {
 
 func (s *sequence) decide() error {
 	a := &attempt{Attempt: limits.Attempt{ID: s.rng.Uint64() | 1, Lenient: s.rng.IntN(20) == 0, Quotas: s.rng.IntN(5) == 0}}
+	if s.rng.IntN(4) == 0 {
+		for _, n := range s.rng.Perm(len(facts))[:1+s.rng.IntN(3)] {
+			a.Facts = append(a.Facts, facts[n])
+		}
+	}
 	for _, n := range s.rng.Perm(len(s.rules))[:1+s.rng.IntN(5)] {
 		r, value := s.rules[n], pick(s.rng, values)
 		c := limits.Charge{Rule: r, Key: limits.NewScope(r, "realm").Key(value), LogOnly: s.rng.IntN(6) == 0}
+		if len(a.Facts) > 0 {
+			c.Unless = s.rng.IntN(1 + len(a.Facts))
+		}
 		name := fmt.Sprintf("%d@%s", n, value)
 		s.names[c.Key] = name
 		s.ceiling[c.Key] = max(s.ceiling[c.Key], r.Limit)
@@ -181,6 +191,11 @@ func (s *sequence) ask(a *attempt) (limits.Decision, error) {
 		return d, err
 	}
 	s.note("%d decide #%x %v lenient=%t: %s", s.now, a.ID, a.names, a.Lenient, answer(a, &d))
+	for i, f := range a.Facts {
+		if d.Knew(i) != s.known[f] {
+			return d, fmt.Errorf("fact %s: known %t, but learned %t", f, d.Knew(i), s.known[f])
+		}
+	}
 	worst, refused := d.Refused(&a.Attempt)
 	if refused == d.Admitted {
 		return d, fmt.Errorf("admitted %t, but something stands in the way: %t", d.Admitted, refused)
@@ -194,7 +209,8 @@ func (s *sequence) ask(a *attempt) (limits.Decision, error) {
 	for i := range a.Charges {
 		c := &a.Charges[i]
 		full := slices.ContainsFunc(d.Refusals, func(r limits.Refusal) bool { return r.Charge == i })
-		if c.Rule.Kind() != limits.KindFailures || full {
+		idle := c.Unless > 0 && d.Knew(c.Unless-1)
+		if c.Rule.Kind() != limits.KindFailures || full || idle {
 			continue
 		}
 		if s.live[c.Key] == nil {
@@ -235,247 +251,4 @@ func (s *sequence) bounded() error {
 		}
 	}
 	return nil
-}
-
-func (s *sequence) settle() error {
-	if len(s.attempts) == 0 {
-		return nil
-	}
-	a := pick(s.rng, s.attempts)
-	st, reserves := s.randomSettlement(a)
-	if len(st.Closings) == 0 || !reserves && s.rng.IntN(4) > 0 {
-		return nil
-	}
-	before := s.snapshot()
-	out, err := s.env.Store.Settle(s.ctx, st)
-	if err != nil {
-		return err
-	}
-	s.note("%d settle #%x %s: %s", s.now, a.ID, verdict(st), effects(a, &out))
-	if err := s.judge(st, &out, reserves, before); err != nil || !reserves {
-		return err
-	}
-	if s.rng.IntN(3) > 0 {
-		return s.bounded()
-	}
-	before = s.snapshot() // settling twice is settling once
-	if out, err = s.env.Store.Settle(s.ctx, st); err != nil {
-		return err
-	}
-	if !idle(&out) {
-		return fmt.Errorf("settling again did something: %s", effects(a, &out))
-	}
-	return s.unchanged(before)
-}
-
-// verdict is what a settlement asks for, in words.
-func verdict(st *limits.Settlement) string {
-	var b strings.Builder
-	for _, c := range st.Closings {
-		b.WriteString([]string{"free ", "count ", "clear ", "neutral ", "pending "}[c.Do])
-	}
-	for _, r := range st.Repeats {
-		fmt.Fprintf(&b, "secret %x ", r.Sum)
-	}
-	return b.String()
-}
-
-func (s *sequence) randomSettlement(a *attempt) (st *limits.Settlement, reserves bool) {
-	st = &limits.Settlement{ID: a.ID}
-	likely := []limits.Action{limits.Count, limits.Count, limits.Count, limits.Free, limits.Clear, limits.ShadowNeutral, limits.ShadowPending}
-	secret := s.rng.IntN(3) == 0
-	for i := range a.Charges {
-		c := &a.Charges[i]
-		kind := c.Rule.Kind()
-		if kind != limits.KindFailures && kind != limits.KindSignal {
-			continue
-		}
-		reserves = reserves || kind == limits.KindFailures
-		cl := limits.Closing{Rule: c.Rule, Key: c.Key, Do: pick(s.rng, likely)}
-		if secret {
-			if len(st.Repeats) == 0 {
-				st.Repeats = []limits.RepeatCheck{{Key: "s" + c.Key, Sum: sum(pick(s.rng, secrets)), Window: c.Rule.Window}}
-			}
-			cl.Repeat = s.rng.IntN(2)
-		}
-		st.Closings = append(st.Closings, cl)
-	}
-	return st, reserves
-}
-
-// judge checks that a settlement closed exactly the reservations that the model knows to be alive.
-func (s *sequence) judge(st *limits.Settlement, out *limits.Settled, reserves bool, before map[string]string) error {
-	any := false
-	for i, c := range st.Closings {
-		if c.Rule.Kind() != limits.KindFailures {
-			continue
-		}
-		alive := s.alive(c.Key, st.ID)
-		any = any || alive
-		if out.Effects[i].Done != alive {
-			return fmt.Errorf("%s: the reservation is alive: %t, but it was closed: %t", s.names[c.Key], alive, out.Effects[i].Done)
-		}
-		delete(s.live[c.Key], st.ID)
-	}
-	if reserves && !any {
-		if !idle(out) {
-			return errors.New("a settlement without a live reservation did something")
-		}
-		return s.unchanged(before)
-	}
-	return nil
-}
-
-func (s *sequence) renew() error {
-	if len(s.attempts) == 0 {
-		return nil
-	}
-	a := pick(s.rng, s.attempts)
-	if err := s.env.Store.Renew(s.ctx, &a.Attempt); err != nil {
-		return err
-	}
-	s.note("%d renew #%x", s.now, a.ID)
-	for i := range a.Charges {
-		if c := &a.Charges[i]; s.alive(c.Key, a.ID) {
-			s.live[c.Key][a.ID] = s.now + c.Rule.Lease().Milliseconds()
-		}
-	}
-	return nil
-}
-
-// advance lets time go by, mostly to where something is about to end.
-func (s *sequence) advance() error {
-	r := pick(s.rng, s.rules)
-	marks := []time.Duration{
-		time.Millisecond, time.Duration(1+s.rng.IntN(3000)) * time.Millisecond, r.Window, r.Lease(),
-		time.Duration(1+s.rng.Int64N(r.Window.Milliseconds())) * time.Millisecond,
-	}
-	if r.Lockout.Base > 0 {
-		marks = append(marks, r.Lockout.Base, r.Lockout.Max)
-	}
-	d := pick(s.rng, marks) + time.Duration(s.rng.IntN(3)-1)*time.Millisecond
-	if len(s.trace) < opening {
-		d = time.Duration(1+s.rng.IntN(40)) * time.Millisecond
-	}
-	s.pass(d)
-	return nil
-}
-
-// opening is how many steps a sequence has before anything may end. What has ended a store forgets when it likes, so two
-// of them agree on a clock that is set back in the opening only.
-const opening = 120
-
-// ended is whether something may have ended: no window and no lease is shorter.
-func (s *sequence) ended() bool { return s.latest >= time.Second.Milliseconds() }
-
-func (s *sequence) pass(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	s.env.Advance(d)
-	s.now += d.Milliseconds()
-	s.latest = max(s.latest, s.now)
-	s.note("%d", s.now)
-}
-
-// waitOut waits for exactly as long as a refusal said: a millisecond earlier that bucket still refuses, then it does not.
-func (s *sequence) waitOut() error {
-	w := s.waiting
-	if w == nil || len(s.trace) < opening || s.now < s.latest { // what is stored of the future counts as now, so its wait begins anew all the time
-		return nil
-	}
-	s.waiting = nil
-	c := &w.attempt.Charges[w.refusal.Charge]
-	alone := &attempt{Attempt: limits.Attempt{ID: s.rng.Uint64() | 1, Charges: []limits.Charge{{Rule: c.Rule, Key: c.Key}}}}
-	alone.names = []string{s.names[c.Key]}
-	d, err := s.ask(alone) // how long it is now, since other things happened in between
-	if err != nil || d.Admitted {
-		return err
-	}
-	wait := time.Duration(d.Refusals[0].Wait) * time.Millisecond
-	s.pass(wait - time.Millisecond)
-	if d, err = s.ask(alone); err != nil {
-		return err
-	}
-	if d.Admitted {
-		return fmt.Errorf("admitted a millisecond too early: the wait was %s", wait)
-	}
-	s.pass(time.Millisecond)
-	if d, err = s.ask(alone); err != nil {
-		return err
-	}
-	if !d.Admitted {
-		return fmt.Errorf("refused after waiting exactly %s", wait)
-	}
-	return nil
-}
-
-func (s *sequence) list() error {
-	entries, err := allEntries(s.ctx, s.env.Store, 1+s.rng.IntN(5))
-	s.note("%d list: %s", s.now, listed(entries, s.names))
-	return err
-}
-
-// change gives a rule another limit. Token buckets keep theirs: how soon one may be forgotten depends on it, so stores may
-// differ for a while.
-func (s *sequence) change() error {
-	n := s.rng.IntN(len(s.rules))
-	r := *s.rules[n]
-	if r.Kind() == limits.KindTokens {
-		return nil
-	}
-	r.Limit = 1 + s.rng.IntN(8)
-	s.rules[n] = &r
-	for key, name := range s.names {
-		if strings.HasPrefix(name, fmt.Sprintf("%d@", n)) {
-			s.ceiling[key] = max(s.ceiling[key], r.Limit)
-		}
-	}
-	s.note("%d rule %d: limit %d", s.now, n, r.Limit)
-	return nil
-}
-
-// back sets the clock back. Reservations that had ended are alive again, unless the store has dropped them meanwhile; as
-// it may do either, attempts that hold one are not looked at again.
-func (s *sequence) back() error {
-	d := time.Duration(1+s.rng.IntN(20_000)) * time.Millisecond
-	if !s.ended() {
-		d /= 20
-	} else if !s.thorough {
-		return nil
-	}
-	for _, live := range s.live {
-		for id, end := range live {
-			if s.now >= end {
-				delete(live, id)
-				s.attempts = slices.DeleteFunc(s.attempts, func(a *attempt) bool { return a.ID == id })
-			}
-		}
-	}
-	s.env.SetBack(d)
-	s.now -= d.Milliseconds()
-	s.waiting = nil
-	s.note("%d back", s.now)
-	return nil
-}
-
-func (s *sequence) release() error {
-	if len(s.names) == 0 {
-		return nil
-	}
-	key := pick(s.rng, slices.Sorted(maps.Keys(s.names)))
-	found, err := s.env.Store.Release(s.ctx, key)
-	s.note("%d release %s: %t", s.now, s.names[key], found)
-	delete(s.live, key)
-	return err
-}
-
-func (s *sequence) clear() error {
-	if s.rng.IntN(3) > 0 {
-		return nil
-	}
-	n, err := s.env.Store.Clear(s.ctx)
-	s.note("%d clear: %d", s.now, n)
-	clear(s.live)
-	return err
 }

@@ -11,7 +11,7 @@ import (
 	"authgate/limits"
 )
 
-// answer is a decision in words: "refused, a full 5m0s, b locked 1m0s; c left 2 whole 3s".
+// answer is a decision in words: "refused, a full 5m0s, b locked 1m0s; c left 2 whole 3s; knows bob".
 func answer(a *attempt, d *limits.Decision) string {
 	var b strings.Builder
 	b.WriteString("refused")
@@ -24,6 +24,14 @@ func answer(a *attempt, d *limits.Decision) string {
 	}
 	for _, q := range d.Quotas {
 		fmt.Fprintf(&b, "; %s left %d whole %s", a.names[q.Charge], q.Remaining, span(q.Reset))
+	}
+	if d.Known != 0 {
+		b.WriteString("; knows")
+		for i, f := range a.Facts {
+			if d.Knew(i) {
+				b.WriteString(" " + string(f))
+			}
+		}
 	}
 	return b.String()
 }

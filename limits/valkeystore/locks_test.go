@@ -92,9 +92,14 @@ func TestClearOfMany(t *testing.T) {
 		w.admit(t, a)
 		open = append(open, a)
 	}
+	index := w.key(indexKey)
+	server.Do("ZADD", index, "99999999999999", w.key("f:f:target:realm:gone"))
 	n, err := w.Clear(context.Background())
 	if err != nil || n != many {
 		t.Errorf("got %d %v, want %d", n, err, many)
+	}
+	if got := server.Do("ZCARD", index); got != int64(0) {
+		t.Errorf("got %v members of the index, want none", got)
 	}
 	entries, _, err := w.Entries(context.Background(), "", 10)
 	if err != nil || len(entries) != 0 {

@@ -94,7 +94,9 @@ func decodeDecision(n []int64, a *limits.Attempt, asked []int) (limits.Decision,
 		if len(rest) < 2 {
 			return limits.Decision{}, fmt.Errorf("reading the answer of decide.lua: %d numbers", len(n))
 		}
-		d.Quotas = append(d.Quotas, limits.Quota{Charge: i, Remaining: rest[0], Reset: rest[1]})
+		if u := a.Charges[i].Unless; u == 0 || !d.Knew(u-1) { // else it had no part
+			d.Quotas = append(d.Quotas, limits.Quota{Charge: i, Remaining: rest[0], Reset: rest[1]})
+		}
 		rest = rest[2:]
 	}
 	return d, nil
