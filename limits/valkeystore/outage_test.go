@@ -17,7 +17,7 @@ import (
 )
 
 // budget is that of one call in tests where calls fail: short, since each failure costs it.
-const budget = 250 * time.Millisecond
+const budget = 500 * time.Millisecond
 
 func withBudget(cfg *Config) { cfg.Timeout = budget }
 
