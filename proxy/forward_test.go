@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
@@ -612,5 +613,35 @@ func TestUnixSocketAndBasePath(t *testing.T) {
 	}
 	if in := got.last(); in.uri != "/a%2Fb" || in.host != "auth.test" {
 		t.Errorf("the backend got %q for %q", in.uri, in.host)
+	}
+}
+
+// Trailers pass, but for names that the gateway keeps to itself, in any spelling, announced or not [M5] [C6].
+func TestTrailersKeepOut(t *testing.T) {
+	got := make(chan http.Header, 1)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		got <- r.Trailer.Clone()
+	}))
+	defer backend.Close()
+	for name, policies := range map[string][]policy{
+		"untouched":        nil,
+		"a policy's route": {{name: "upload", target: []string{"form:name"}, onMissing: proxy.Skip, rules: []limits.Rule{requests(limits.Target, 100, time.Hour)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			front := httptest.NewServer(newGate(t, setup{url: backend.URL, policies: policies}).handler)
+			defer front.Close()
+			c, err := net.Dial("tcp", front.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, _ = io.WriteString(c, "POST /upload HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/x-www-form-urlencoded\r\nConnection: close\r\n"+
+				"Transfer-Encoding: chunked\r\nTrailer: X-Sum, X_Real_IP, X-Forwarded-For\r\n\r\n3\r\na=b\r\n0\r\nX-Sum: 1\r\nX_Real_IP: 9.9.9.9\r\nX-Forwarded-For: 9.9.9.9\r\nX-Real-IP: 9.9.9.9\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c)
+			if h := <-got; len(h) != 1 || h.Get("X-Sum") != "1" {
+				t.Errorf("got trailers %v, want X-Sum alone", h)
+			}
+		})
 	}
 }
