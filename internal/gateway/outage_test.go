@@ -45,11 +45,13 @@ func traffic(t *testing.T, s *site, most time.Duration) (stop func() int) {
 			}
 		})
 	}
-	return func() int {
+	stop = sync.OnceValue(func() int {
 		close(end)
 		done.Wait()
 		return int(answered.Load())
-	}
+	})
+	t.Cleanup(func() { stop() })
+	return stop
 }
 
 const lockedAfterThree = "target: {limit: 3, window: 1h, lockout: {base: 1h, max: 1h}}"
@@ -109,6 +111,26 @@ func TestStoreHangs(t *testing.T) {
 	eventually(t, "the recovery", func() bool { return s.metric("gateway_store_degraded") == "0" })
 	stop()
 	eventually(t, "the slot that was taken too late", func() bool { return s.logins("late right") == "200" })
+}
+
+// So does one whose connections are lost while new ones lead nowhere.
+func TestStoreIsBehindABlackHole(t *testing.T) {
+	v := valkeytest.Start(t)
+	line := lay(t, v.Addr())
+	line.mute = true
+	s := start(t, settings(backend(t, &accounts{}), valkeySection(line.addr(), 100*time.Millisecond)+loginPolicy(lockedAfterThree)))
+	expect(t, "before", s.logins("bob wrong"), "401")
+	line.cut()
+	for i := range 12 {
+		if a := s.login(fmt.Sprint("u", i), "wrong"); a.status != 401 || a.took > 600*time.Millisecond {
+			t.Errorf("somebody got %d after %v, want 401 in time", a.status, a.took)
+		}
+	}
+	expect(t, "known from before", s.logins("bob wrong", "bob wrong", "bob right"), "401 401 429")
+	expect(t, "the gauge", s.metric("gateway_store_degraded"), "1")
+	line.mend()
+	eventually(t, "the recovery", func() bool { return s.metric("gateway_store_degraded") == "0" })
+	expect(t, "afterwards", s.logins("bob right", "zoe right"), "429 200")
 }
 
 // A gateway starts without its store, and goes on with it when that comes.
@@ -220,7 +242,7 @@ func TestReleaseWhileCutOff(t *testing.T) {
 			expect(t, "cut off", far.logins("bob wrong", "bob right"), "401 429")
 			expect(t, "near", near.logins("bob right"), "200")
 			if release {
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(300 * time.Millisecond) // longer than telling of the lock takes
 				expect(t, "releasing", near.meta("DELETE", "/meta/login-rate-limit", "").body, "{\"cleared\":1}\n")
 			}
 			line.mend()
@@ -255,6 +277,7 @@ type line struct {
 	l     net.Listener
 	mu    sync.Mutex
 	down  bool
+	mute  bool // while it is down, connections are taken and nothing is said on them
 	conns []net.Conn
 }
 
@@ -281,6 +304,10 @@ func lay(t *testing.T, to string) *line {
 func (w *line) join(in net.Conn, to string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.down && w.mute {
+		w.conns = append(w.conns, in)
+		return
+	}
 	out, err := net.Dial("tcp", to)
 	if w.down || err != nil {
 		_ = in.Close()
@@ -307,4 +334,10 @@ func (w *line) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down = false
+	if w.mute {
+		for _, c := range w.conns {
+			_ = c.Close()
+		}
+		w.conns = nil
+	}
 }
