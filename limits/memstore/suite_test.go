@@ -21,8 +21,11 @@ func harness(t *testing.T, test func(*testing.T, *storetest.Env)) {
 		})
 		defer s.Close()
 		test(t, &storetest.Env{
-			Store:   s,
-			Advance: time.Sleep,
+			Store: s,
+			Advance: func(d time.Duration) {
+				time.Sleep(d)
+				synctest.Wait() // for a sweep of that very moment
+			},
 			SetBack: func(d time.Duration) {
 				synctest.Wait() // a sweep under way has read the clock before
 				back.Add(d.Milliseconds())

@@ -121,15 +121,9 @@ func (s *sequence) change() error {
 	return nil
 }
 
-// back sets the clock back. Reservations that had ended are alive again, unless the store has dropped them meanwhile; as
-// it may do either, attempts that hold one are not looked at again.
-func (s *sequence) back() error {
-	d := time.Duration(1+s.rng.IntN(20_000)) * time.Millisecond
-	if !s.ended() {
-		d /= 20
-	} else if !s.thorough {
-		return nil
-	}
+// forgetEnded looks no more at attempts that hold a reservation which has ended. When the clock is set back it is alive
+// again, unless the store has dropped it meanwhile; it may do either.
+func (s *sequence) forgetEnded() {
 	for _, live := range s.live {
 		for id, end := range live {
 			if s.now >= end {
@@ -138,6 +132,17 @@ func (s *sequence) back() error {
 			}
 		}
 	}
+}
+
+// back sets the clock back.
+func (s *sequence) back() error {
+	d := time.Duration(1+s.rng.IntN(20_000)) * time.Millisecond
+	if !s.ended() {
+		d /= 20
+	} else if !s.thorough {
+		return nil
+	}
+	s.forgetEnded()
 	s.env.SetBack(d)
 	s.now -= d.Milliseconds()
 	s.waiting = nil
@@ -159,6 +164,7 @@ func (s *sequence) release() error {
 	key := pick(s.rng, slices.Sorted(maps.Keys(s.names)))
 	found, err := s.env.Store.Release(s.ctx, key)
 	s.note("%d release %s: %t", s.now, s.names[key], found)
+	s.forgetEnded()
 	delete(s.live, key)
 	return err
 }
@@ -169,6 +175,7 @@ func (s *sequence) clear() error {
 	}
 	n, err := s.env.Store.Clear(s.ctx)
 	s.note("%d clear: %d", s.now, n)
+	s.forgetEnded()
 	clear(s.live)
 	return err
 }

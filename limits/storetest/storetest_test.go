@@ -24,8 +24,11 @@ func onMemory(t *testing.T, wrap func(limits.Store) limits.Store, test func(*Env
 		})
 		defer s.Close()
 		test(&Env{
-			Store:   wrap(s),
-			Advance: time.Sleep,
+			Store: wrap(s),
+			Advance: func(d time.Duration) {
+				time.Sleep(d)
+				synctest.Wait() // for a sweep of that very moment
+			},
 			SetBack: func(d time.Duration) {
 				synctest.Wait() // a sweep under way has read the clock before
 				back.Add(d.Milliseconds())

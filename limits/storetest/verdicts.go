@@ -88,7 +88,9 @@ func (s *sequence) judge(st *limits.Settlement, out *limits.Settled, reserves bo
 		if out.Effects[i].Done != alive {
 			return fmt.Errorf("%s: the reservation is alive: %t, but it was closed: %t", s.names[c.Key], alive, out.Effects[i].Done)
 		}
-		delete(s.live[c.Key], st.ID)
+		if alive { // one that has ended is remembered: a clock set back may revive it
+			delete(s.live[c.Key], st.ID)
+		}
 	}
 	if reserves && !any {
 		if !idle(out) {

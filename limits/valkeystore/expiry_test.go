@@ -2,6 +2,7 @@ package valkeystore
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -234,6 +235,50 @@ func TestRefusalChangesNothing(t *testing.T) {
 		if ttl > lived[key] && !strings.HasSuffix(key, ":"+probeKey) {
 			t.Errorf("%s lives for %d ms now, %d before", key, ttl, lived[key])
 		}
+	}
+}
+
+// What one instance offers first all get, and it is kept as long as one of them starts now and then.
+func TestKeptSecretIsShared(t *testing.T) {
+	server := valkeytest.Start(t)
+	const key = "gateway:secret:s"
+	for i, offered := range []string{"first", "second\x00with any bytes\xff", ""} {
+		w := open(t, server.Addr(), nil)
+		server.Do("EVAL", "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('EXPIRE', KEYS[1], 60) end", "1", key)
+		if got, err := w.KeptSecret(context.Background(), "s", []byte(offered)); err != nil || string(got) != "first" {
+			t.Errorf("instance %d: got %q %v, want the first", i, got, err)
+		}
+		if ttl, _ := server.Do("PTTL", key).(int64); ttl < keepSecret.Milliseconds()-patience.Milliseconds() {
+			t.Errorf("instance %d: it lives for %d ms, want %s", i, ttl, keepSecret)
+		}
+	}
+	w := open(t, server.Addr(), nil)
+	if got, err := w.KeptSecret(context.Background(), "other", []byte("\x00\xff")); err != nil || string(got) != "\x00\xff" {
+		t.Errorf("another one: got %q %v", got, err)
+	}
+}
+
+func TestFactsEnd(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	facts := make([]limits.Fact, 2*learnStep+1)
+	for i := range facts {
+		facts[i] = limits.Fact(fmt.Sprint("fact", i))
+	}
+	if err := w.Learn(context.Background(), time.Hour, facts...); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for key, ttl := range keys(server) {
+		if strings.HasPrefix(key, "gateway:fact:") {
+			n++
+			if ttl <= 0 || ttl > time.Hour.Milliseconds() {
+				t.Fatalf("%s lives for %d ms, want an hour", key, ttl)
+			}
+		}
+	}
+	if n != len(facts) {
+		t.Errorf("got %d facts, want %d", n, len(facts))
 	}
 }
 

@@ -245,6 +245,8 @@ func (s *Store) LogOnlyFor() time.Duration {
 // KeptSecret is a secret that all instances share: the one that is kept in the store under the name, or, if there is
 // none, the one offered, which is then kept. It has a long TTL that each start renews.
 func (s *Store) KeptSecret(ctx context.Context, name string, offered []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
 	key := s.key("secret:" + name)
 	c := s.client
 	ttl := keepSecret.Milliseconds()

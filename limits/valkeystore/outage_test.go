@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -337,6 +338,8 @@ func TestAdministrationOfAPausedServer(t *testing.T) {
 		"note":    func() error { return w.Note(ctx, "n", "text", time.Hour) },
 		"noted":   func() error { _, err := w.Noted(ctx, "n"); return err },
 		"forget":  func() error { return w.Forget(ctx, "n") },
+		"learn":   func() error { return w.Learn(ctx, time.Hour, "a", "b") },
+		"secret":  func() error { _, err := w.KeptSecret(ctx, "s", []byte("mine")); return err },
 	} {
 		all.Go(func() {
 			start := time.Now()
@@ -382,4 +385,41 @@ func TestWrongClockIsReadAgain(t *testing.T) {
 		return ok && now > limits.ToMillis(time.Now().Add(-time.Minute))
 	})
 	w.admit(t, attempt("x", windowRule))
+}
+
+// Only failures in a row open the breaker: an answer, or a probe that is answered, begins the count anew.
+func TestBreakerCountsInARow(t *testing.T) {
+	var told []bool
+	s := &Store{cfg: Config{
+		Logger: slog.New(slog.DiscardHandler),
+		Events: Events{Degraded: func(on bool) { told = append(told, on) }},
+	}}
+	h := newHealth(s)
+	h.isOpen.Store(false)
+	cause := errors.New("no answer")
+	for name, good := range map[string]func(){"an answer": h.answered, "a probe": func() { h.back(context.Background()) }} {
+		for range 5 {
+			for range tripAfter - 1 {
+				h.failed(cause)
+			}
+			good()
+		}
+		if h.open() {
+			t.Errorf("%s in between: the breaker is open all the same", name)
+		}
+	}
+	for n := range 2 * tripAfter {
+		h.failed(cause)
+		if got, want := h.open(), n+1 >= tripAfter; got != want {
+			t.Errorf("after %d failures in a row: open %t, want %t", n+1, got, want)
+		}
+	}
+	h.back(context.Background())
+	if h.open() || !slices.Equal(told, []bool{true, false}) {
+		t.Errorf("open: %t, told: %v", h.open(), told)
+	}
+	h.failed(cause)
+	if h.open() {
+		t.Error("one failure after recovery opens it again")
+	}
 }

@@ -96,10 +96,9 @@ for i = 1, charges do
       end
       if cause == 0 then
         if n + #f.live / 14 >= limit then
-          cause, wait = 3, first_end(f) - now
+          cause, wait = 3, f.lease - now
         else
           f.live = f.live .. id .. spack('<I6', now + lease)
-          f.lease = (f.lease == 0 or #f.live == 14) and now + lease or min(f.lease, now + lease)
           values[i], ttls[i] = save_failures(f, window, now)
         end
       end

@@ -43,26 +43,19 @@ end
 
 -- The state of f, and how long it must be kept; nil when nothing is left to keep.
 local function save_failures(f, window, now)
-  local n, ends = #f.log / 6, 0
+  local n, ends, lease = #f.log / 6, 0, 0
   if n > 0 then ends = sunpack('<I6', f.log, n * 6 - 5) + window end
-  if #f.live > 0 then ends = max(ends, now + 60000) end -- no lease is longer than a minute
+  for i = 9, #f.live, 14 do
+    local over = sunpack('<I6', f.live, i)
+    ends = max(ends, over)
+    lease = lease == 0 and over or min(lease, over)
+  end
   ends = max(ends, f.locked)
   if f.level > 0 then ends = max(ends, f.quiet + window) end
   if f.nc > 0 then ends = max(ends, f.ns + window) end
   if f.pc > 0 then ends = max(ends, f.ps + window) end
   if ends <= now then return nil end
-  return spack(HEAD, 3, window, f.locked, f.count, f.level, f.quiet, f.ns, f.nc, f.ps, f.pc, f.lease, n) .. f.log .. f.live, ends - now
-end
-
--- When the first of the leases in f.live ends. f.lease, which is kept to look at the leases seldom, may be earlier: that
--- one may have been settled or renewed.
-local function first_end(f)
-  local first
-  for i = 9, #f.live, 14 do
-    local ends = sunpack('<I6', f.live, i)
-    if not first or ends < first then first = ends end
-  end
-  return first
+  return spack(HEAD, 3, window, f.locked, f.count, f.level, f.quiet, f.ns, f.nc, f.ps, f.pc, lease, n) .. f.log .. f.live, ends - now
 end
 
 -- A key that was found without a time to live gets one: a lock and the window after it, of 30 days each, are the longest
