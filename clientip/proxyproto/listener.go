@@ -18,8 +18,9 @@ import (
 // the balancer's address. TLS goes on top of the listener. A hook that a server runs while it accepts, such as
 // http.Server.ConnContext, must ask Conn.SocketAddr instead.
 //
-// onReject, unless nil, is told of each connection closed for either reason, with the address of the socket. It is called
-// from Accept or from the connection's goroutine, so it must be safe for concurrent use and must not block.
+// onReject, unless nil, is told of each connection that is about to be closed for either reason, with the address of the
+// socket. It is called from Accept or from the connection's goroutine, so it must be safe for concurrent use and must not
+// block.
 func NewListener(inner net.Listener, balancers clientip.PrefixSet, onReject func(peer net.Addr, err error)) net.Listener {
 	if onReject == nil {
 		onReject = func(net.Addr, error) {}
@@ -53,8 +54,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if l.balancers.Contains(address(conn.RemoteAddr())) {
 			return &Conn{Conn: conn, onReject: l.onReject}, nil
 		}
-		_ = conn.Close() // nothing was written that could be lost
 		l.onReject(conn.RemoteAddr(), errNotListed)
+		_ = conn.Close() // nothing was written that could be lost
 	}
 }
 
@@ -131,8 +132,8 @@ func (c *Conn) readHeader() {
 	header, err := c.parseInTime(r)
 	if err != nil {
 		c.err = err
-		_ = c.Conn.Close() // the error that matters is the one at hand
 		c.onReject(c.Conn.RemoteAddr(), err)
+		_ = c.Conn.Close() // the error that matters is the one at hand
 		return
 	}
 	if header.Source.IsValid() {
