@@ -20,14 +20,12 @@ type Attempt struct {
 	// Quotas asks for what is left in the buckets of request rules by source and by client.
 	Quotas bool
 
-	// Facts are what the store may know of those whom the attempt is about, looked up in the same step; at most MaxFacts.
+	// Facts are what the store may know of those whom the attempt is about, looked up in the same step; at most MaxFacts, none
+	// twice.
 	Facts []Fact
 }
 
-// Fact is something that a store knows for a while, by its key; see [Knowledge].
-type Fact string
-
-// MaxFacts bounds the facts of one attempt.
+// MaxFacts bounds the facts of one attempt: as many as a set of them has bits.
 const MaxFacts = 32
 
 // Charge is one bucket of an attempt.
@@ -37,8 +35,17 @@ type Charge struct {
 	LogOnly bool   // the policy is in mode log-only: report, never refuse [L11]
 	Outage  Outage // what the policy does while the shared store is out
 
-	// Unless is 1 + the index of a fact: the charge has no part in the attempt if the store knows that. 0: it always has.
-	Unless int
+	// If and Unless are sets of the attempt's facts, the index of each as the number of a bit. The charge takes part only if
+	// the store knows one of If (0: always) and none of Unless.
+	If, Unless uint32
+
+	// Doubt has the charge only report while the shared store is out, since an instance alone may not know the fact [S4].
+	Doubt bool
+}
+
+// Applies reports whether the charge takes part in an attempt of which the store knows these facts; see [Decision.Known].
+func (c *Charge) Applies(known uint32) bool {
+	return (c.If == 0 || known&c.If != 0) && known&c.Unless == 0
 }
 
 // OnSilent reports whether the bucket is charged although the request is refused, because the refusal is
@@ -197,6 +204,24 @@ func (o Outage) String() string {
 // what is left for a target would tell what others did [R1].
 func (c *Charge) HasQuota() bool {
 	return c.Rule.Class == Requests && (c.Rule.Dimension == Source || c.Rule.Dimension == Client)
+}
+
+// applying is the attempt without the charges that take no part in it.
+func (a *Attempt) applying(known uint32) *Attempt {
+	for i := range a.Charges {
+		if a.Charges[i].Applies(known) {
+			continue
+		}
+		part := *a
+		part.Charges = append(make([]Charge, 0, len(a.Charges)-1), a.Charges[:i]...)
+		for _, c := range a.Charges[i+1:] {
+			if c.Applies(known) {
+				part.Charges = append(part.Charges, c)
+			}
+		}
+		return &part
+	}
+	return a
 }
 
 // Release is the settlement that gives back every reservation of the attempt without a verdict, for an attempt

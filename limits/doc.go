@@ -19,6 +19,9 @@
 // failures, frees them, or clears the bucket. An attempt that was never sent is released. Both are safe
 // to repeat, and both touch only buckets in which that very reservation is still alive [L7].
 //
+// Beside the buckets a store keeps [Records], small texts that end by themselves. A [Fact] is the key of one; an attempt's facts
+// are looked up in the same step, and a [Charge] may take part only if some are known, or unless others are.
+//
 // # Who does what
 //
 // The arithmetic ([Window], [Tokens], [FailureLog]) is a function of rule, stored state and now, without any I/O.

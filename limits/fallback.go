@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 )
 
 // Fallback is a shared store with a local one as its net [S4]. While the shared store answers, its word is
@@ -19,6 +18,7 @@ type Fallback struct {
 	local   Local
 	journal *journal
 	merging atomic.Bool
+	records aloneRecords
 }
 
 var _ Store = (*Fallback)(nil)
@@ -37,7 +37,13 @@ type Local interface {
 	// Adopt makes a bucket as locked as the shared store says that it is: for at least lockedFor from now, at
 	// no lower a level.
 	Adopt(r *Rule, key string, lockedFor Millis, level int64)
+	// Follow brings the records of an attempt's facts in line with what the shared store knew of them, by bits: a known one
+	// is kept for about a day from now at least, with the text [Seen] if it is new; an unknown one is forgotten.
+	Follow(facts []Fact, known uint32)
 }
+
+// Seen is the text of a record that a local store has from a decision of the shared one only: a device lately seen [S4].
+const Seen = "seen"
 
 // NewFallback joins the two stores. It owns both: Close closes them.
 func NewFallback(shared Shared, local Local) *Fallback {
@@ -63,6 +69,9 @@ func (f *Fallback) Decide(ctx context.Context, a *Attempt) (Decision, error) {
 
 // follow keeps the local account of what the shared store decided.
 func (f *Fallback) follow(ctx context.Context, a *Attempt, d *Decision) {
+	if len(a.Facts) > 0 {
+		f.local.Follow(a.Facts, d.Known)
+	}
 	for _, r := range d.Refusals {
 		if r.Cause == Locked {
 			c := &a.Charges[r.Charge]
@@ -88,7 +97,7 @@ func (f *Fallback) decideAlone(ctx context.Context, a *Attempt, cause error) (De
 			return Decision{}, fmt.Errorf("deciding for policy %s, which prefers no service to a local decision: %w", c.Rule.Policy, cause)
 		case c.Outage == OutageLocal:
 			charge := *c
-			charge.LogOnly = c.LogOnly || c.Unless > 0 // whom only the shared store knows is no stranger [S4]
+			charge.LogOnly = c.LogOnly || c.Doubt // whom only the shared store knows is no stranger [S4]
 			alone.Charges = append(alone.Charges, charge)
 			place = append(place, i)
 		}
@@ -180,32 +189,6 @@ func (f *Fallback) Clear(ctx context.Context) (int, error) {
 		_, err = f.local.Clear(ctx)
 	}
 	return n, err
-}
-
-// Note keeps a text in both stores; one is enough.
-func (f *Fallback) Note(ctx context.Context, key, text string, ttl time.Duration) error {
-	_ = f.shared.Note(ctx, key, text, ttl) // the store tells of its failures
-	return f.local.Note(ctx, key, text, ttl)
-}
-
-// Noted reads the shared store's text and, if that has none or does not answer, the local one's: it may have been kept
-// during an outage.
-func (f *Fallback) Noted(ctx context.Context, key string) (string, error) {
-	if text, err := f.shared.Noted(ctx, key); err == nil && text != "" {
-		return text, nil
-	}
-	return f.local.Noted(ctx, key)
-}
-
-// Forget drops a text in both stores.
-func (f *Fallback) Forget(ctx context.Context, key string) error {
-	_ = f.shared.Forget(ctx, key)
-	return f.local.Forget(ctx, key)
-}
-
-// Learn has both stores know the facts. What only the local one took is known to this instance.
-func (f *Fallback) Learn(ctx context.Context, ttl time.Duration, facts ...Fact) error {
-	return errors.Join(f.local.Learn(ctx, ttl, facts...), f.shared.Learn(ctx, ttl, facts...))
 }
 
 // Close closes both stores.

@@ -295,32 +295,6 @@ func TestReleaseInBoth(t *testing.T) {
 	}
 }
 
-// Notes are kept in both stores, so that a second step finds the first across the beginning and the end of an outage.
-func TestNotesAcrossAnOutage(t *testing.T) {
-	inPair(t, func(t *testing.T, p *pair) {
-		noted := func(key, want string) {
-			t.Helper()
-			if got, err := p.Noted(t.Context(), key); err != nil || got != want {
-				t.Errorf("got %q, %v under %s; want %q", got, err, key, want)
-			}
-		}
-		_ = p.Note(t.Context(), "before", "bob", time.Hour)
-		p.shared.Always(storetest.Before)
-		noted("before", "bob")
-		if err := p.Note(t.Context(), "during", "eve", time.Hour); err != nil {
-			t.Errorf("got %v, want the local store to be enough", err)
-		}
-		noted("during", "eve")
-		p.shared.Always(storetest.Works)
-		noted("during", "eve")
-		noted("never", "")
-		_ = p.Forget(t.Context(), "before")
-		_ = p.Forget(t.Context(), "during")
-		noted("before", "")
-		noted("during", "")
-	})
-}
-
 // Both stores keep the slots of an attempt in flight.
 func TestRenewInBoth(t *testing.T) {
 	inPair(t, func(t *testing.T, p *pair) {

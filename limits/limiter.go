@@ -36,16 +36,20 @@ func (l *Limiter) Decide(ctx context.Context, a *Attempt, wait time.Duration) (D
 	if err != nil || !d.Admitted || !reserves {
 		return d, nil, err
 	}
-	r := &Reservation{limiter: l, attempt: a, alone: d.Alone}
+	part := a.applying(d.Known)
+	if part != a && !part.Reserves() {
+		return d, nil, nil
+	}
+	r := &Reservation{limiter: l, attempt: part, alone: d.Alone, known: d.Known}
 	r.keep()
 	return d, r, nil
 }
 
-// Notes are what the store keeps of half-finished logins.
-func (l *Limiter) Notes() Notes { return l.store }
+// Records are what the store keeps beside the buckets.
+func (l *Limiter) Records() Records { return l.store }
 
-// Knowledge is what the store knows of whom attempts are about.
-func (l *Limiter) Knowledge() Knowledge { return l.store }
+// Locks list and release failure buckets.
+func (l *Limiter) Locks() Locks { return l.store }
 
 // Go runs what nobody waits for but Wait.
 func (l *Limiter) Go(f func()) {
@@ -122,8 +126,9 @@ func firstHeld(a *Attempt, d *Decision) int {
 // comes first counts, the rest does nothing. The nil Reservation does nothing at all.
 type Reservation struct {
 	limiter *Limiter
-	attempt *Attempt
+	attempt *Attempt // without the charges that take no part
 	alone   bool
+	known   uint32
 
 	mu      sync.Mutex
 	ended   bool
@@ -160,12 +165,20 @@ func (r *Reservation) settle(s *Settlement, done func(Settled)) {
 	}
 }
 
-// Attempt is what was admitted; nil for the nil Reservation.
+// Attempt is what was admitted, without the charges that took no part; nil for the nil Reservation.
 func (r *Reservation) Attempt() *Attempt {
 	if r == nil {
 		return nil
 	}
 	return r.attempt
+}
+
+// Known is what the decision knew of the attempt's facts; 0 for the nil Reservation. See [Decision.Known].
+func (r *Reservation) Known() uint32 {
+	if r == nil {
+		return 0
+	}
+	return r.known
 }
 
 // Release gives every slot back: the attempt was never sent [L9].

@@ -33,12 +33,14 @@ type Lockout struct {
 }
 
 // Bounds of what a rule may say [M4]. Subnet failure rules may be wider than the others, since one
-// subnet stands for many sources. The upper bound of a failure window and of a lock keeps every time in
+// subnet stands for many sources; those by device as well, since all devices of one target share a pool of five times what
+// one may fail [D2]. The upper bound of a failure window and of a lock keeps every time in
 // the 32 bits of milliseconds that the scripts are given.
 const (
 	MaxLimit         = 100_000
 	MaxFailureLimit  = 1_000
 	MaxSubnetFailure = 10_000
+	MaxPoolFailure   = 10_000
 	MinWindow        = time.Second
 	MaxWindow        = 24 * time.Hour
 	MaxFailureWindow = 30 * 24 * time.Hour
@@ -93,6 +95,8 @@ func (r *Rule) Validate() error {
 		case r.Signal:
 		case r.Dimension == Subnet:
 			maxLimit = MaxSubnetFailure
+		case r.Dimension == Device:
+			maxLimit = MaxPoolFailure
 		default:
 			maxLimit = MaxFailureLimit
 		}

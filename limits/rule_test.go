@@ -59,6 +59,8 @@ func TestRuleValidate(t *testing.T) {
 		{"failure limit too high", failureRule(func(r *Rule) { r.Limit = 1001 }), "limit: 1001 is out of range; use 1..1000"},
 		{"subnet is wider", failureRule(func(r *Rule) { r.Dimension, r.Limit = Subnet, 10_000 }), ""},
 		{"subnet too wide", failureRule(func(r *Rule) { r.Dimension, r.Limit = Subnet, 10_001 }), "limit: 10001 is out of range; use 1..10000"},
+		{"devices of one target together", failureRule(func(r *Rule) { r.Dimension, r.Limit = Device, 10_000 }), ""},
+		{"too many devices", failureRule(func(r *Rule) { r.Dimension, r.Limit = Device, 10_001 }), "limit: 10001 is out of range; use 1..10000"},
 		{"longest failure window", failureRule(func(r *Rule) { r.Window = 30 * 24 * time.Hour }), ""},
 		{"failure window too long", failureRule(func(r *Rule) { r.Window = 30*24*time.Hour + time.Second }), "use 1s..30d"},
 		{"failure rule with burst", failureRule(func(r *Rule) { r.Burst = 5 }), "burst: a failure rule counts a sliding window"},

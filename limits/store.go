@@ -28,8 +28,7 @@ type Store interface {
 	Settle(ctx context.Context, s *Settlement) (Settled, error)
 	Renew(ctx context.Context, a *Attempt) error
 	Locks
-	Notes
-	Knowledge
+	Records
 	Close() error
 }
 
@@ -70,23 +69,4 @@ type Switchboard interface {
 
 	// LogOnlyFor is how much longer it stays on; 0: it is off. It is asked for each request and never waits.
 	LogOnlyFor() time.Duration
-}
-
-// Notes keeps short texts for a while, beside the buckets: who has given the right password and owes the second step [V5].
-type Notes interface {
-	// Note keeps a text of at most MaxNote bytes under a key for ttl; the latest one wins.
-	Note(ctx context.Context, key, text string, ttl time.Duration) error
-	// Noted is the text kept under the key, "" if there is none.
-	Noted(ctx context.Context, key string) (string, error)
-	// Forget drops the text.
-	Forget(ctx context.Context, key string) error
-}
-
-// MaxNote bounds a note in bytes: the key of a target is shorter.
-const MaxNote = 512
-
-// Knowledge is what a store knows of whom attempts are about, beside the buckets: which targets exist [M6].
-type Knowledge interface {
-	// Learn has the store know the facts for ttl from now on.
-	Learn(ctx context.Context, ttl time.Duration, facts ...Fact) error
 }

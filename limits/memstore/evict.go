@@ -132,6 +132,9 @@ func (sh *shard) drop(index uint32) {
 	sh.weight--
 	if f := e.failure; f != nil {
 		sh.weight -= f.weight
+		if f.saved {
+			sh.file.markFailure(f.key)
+		}
 		if f.listing > 0 {
 			last := len(sh.listed) - 1
 			moved := sh.listed[last]

@@ -39,7 +39,29 @@ func (s *Store) Snapshot() map[string]string {
 		}
 		sh.mu.Unlock()
 	}
+	s.records.mu.RLock()
+	defer s.records.mu.RUnlock()
+	for key, at := range s.records.at {
+		all["record "+key] = fmt.Sprint(at.text, at.until, at.list, at.number)
+	}
 	return all
+}
+
+// ListedKeys is how many keys are on lists.
+func (s *Store) ListedKeys() (n int) {
+	s.records.mu.RLock()
+	defer s.records.mu.RUnlock()
+	for _, l := range s.records.lists {
+		n += len(l.places) - l.gone
+	}
+	return n
+}
+
+// RecordWeight is what all records weigh together.
+func (s *Store) RecordWeight() int {
+	s.records.mu.RLock()
+	defer s.records.mu.RUnlock()
+	return s.records.weight
 }
 
 // Check reports what is wrong with the lists, the index and the weight of a shard.
@@ -52,6 +74,41 @@ func (s *Store) Check() error {
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", i, err)
 		}
+	}
+	s.records.mu.RLock()
+	defer s.records.mu.RUnlock()
+	return s.records.check()
+}
+
+func (r *records) check() error {
+	weight, listed := 0, 0
+	for key, at := range r.at {
+		weight += at.weight()
+		if at.key != key || at.element.Value.(*record) != at {
+			return fmt.Errorf("record %s is not itself", key)
+		}
+		if at.list == "" {
+			continue
+		}
+		listed++
+		l := r.lists[at.list]
+		if i := l.find(at.number); l.places[i].record != at {
+			return fmt.Errorf("record %s is not where it is listed", key)
+		}
+	}
+	for name, l := range r.lists {
+		n := 0
+		for _, p := range l.places {
+			if p.record != nil {
+				n++
+			}
+		}
+		if listed -= n; n == 0 || n != len(l.places)-l.gone {
+			return fmt.Errorf("list %s has %d keys, and says %d", name, n, len(l.places)-l.gone)
+		}
+	}
+	if listed != 0 || weight != r.weight || r.order.Len() != len(r.at) {
+		return fmt.Errorf("%d records listed too much; they weigh %d, not %d; %d in order of %d", listed, weight, r.weight, r.order.Len(), len(r.at))
 	}
 	return nil
 }
@@ -104,3 +161,13 @@ func (s *Store) Weight() (weight, limit int) {
 	}
 	return weight, limit
 }
+
+// WriteAround writes what waits for the file, and calls between when it is known what that is.
+func (s *Store) WriteAround(between func()) error {
+	m := s.file.take()
+	between()
+	return s.file.save(&m)
+}
+
+// MaxMarked is the bound of keys that wait to be written.
+const MaxMarked = maxMarked

@@ -99,5 +99,6 @@ func (s *Store) Adopt(r *limits.Rule, key string, lockedFor limits.Millis, level
 	e.rule = r
 	e.log.Adopt(now+lockedFor, level)
 	p.shard.list(index)
+	p.shard.save(index, now)
 	p.shard.touch(index, now)
 }

@@ -1,10 +1,11 @@
-// Package memstore keeps buckets in the memory of this process: bounded, sharded, and without any work that
-// grows with the number of buckets on the way of a request [S1].
+// Package memstore keeps buckets and records in the memory of this process: bounded, sharded, and without any work that
+// grows with the number of buckets on the way of a request [S1]. With a file, what must survive a restart does.
 package memstore
 
 import (
 	"context"
 	"hash/maphash"
+	"log/slog"
 	"math/bits"
 	"slices"
 	"sync"
@@ -16,24 +17,28 @@ import (
 
 // Store is a [limits.Store] in process memory. Use [New]; Close ends its sweeper.
 type Store struct {
-	cfg    Config
-	seeds  [2]maphash.Seed
-	shards []shard
-	mask   uint64
-	done   chan struct{}
-	closed sync.Once
-	coarse atomic.Int64
-	notes  notes
-	facts  facts
+	cfg     Config
+	seeds   [2]maphash.Seed
+	shards  []shard
+	mask    uint64
+	done    chan struct{}
+	closed  sync.Once
+	coarse  atomic.Int64
+	records records
+	file    *file // nil: nothing survives a restart
 }
 
-var _ limits.Store = (*Store)(nil)
+var _ limits.Local = (*Store)(nil)
 
 // Config bounds the store.
 type Config struct {
 	// MaxEntries is about how many buckets are kept; a failure bucket weighs one more for each eight
-	// failures or four reservations it holds. Values below MinEntries are raised to it.
+	// failures or four reservations it holds. About as many records are kept besides; one weighs one more for each 256 bytes.
+	// Values below MinEntries are raised to it.
 	MaxEntries int
+
+	// Logger is told when the file of a store made by [Open] cannot be written; default: discards.
+	Logger *slog.Logger
 
 	// Now replaces the wall clock; only tests that set the clock back set it.
 	Now func() limits.Millis
@@ -49,8 +54,16 @@ const (
 	sweepRounds = 60
 )
 
-// New makes an empty store and starts its sweeper.
+// New makes an empty store in memory alone, and starts its sweeper. [Open] makes one that survives a restart.
 func New(cfg Config) *Store {
+	s := newStore(cfg)
+	s.start()
+	return s
+}
+
+func (s *Store) start() { go s.sweep() }
+
+func newStore(cfg Config) *Store {
 	entries := max(cfg.MaxEntries, MinEntries)
 	n := 1 << bits.Len(uint(min(maxShards, entries/MinEntries))-1)
 	s := &Store{
@@ -60,11 +73,10 @@ func New(cfg Config) *Store {
 		mask:   uint64(n - 1),
 		done:   make(chan struct{}),
 	}
-	s.facts.limit = entries
+	s.records.limit = entries
 	for i := range s.shards {
 		s.shards[i].init(entries / n)
 	}
-	go s.sweep()
 	return s
 }
 
@@ -75,10 +87,17 @@ func (s *Store) now() limits.Millis {
 	return limits.ToMillis(time.Now())
 }
 
-// Close ends the sweeper. The buckets are gone with the store.
-func (s *Store) Close() error {
-	s.closed.Do(func() { close(s.done) })
-	return nil
+// Close ends the sweeper, and writes to the file, if there is one, what is not yet there; the error is that of writing. The
+// rest is gone with the store. It must not be used any more.
+func (s *Store) Close() (err error) {
+	s.closed.Do(func() {
+		close(s.done)
+		if s.file != nil {
+			<-s.file.done
+			err = s.file.close()
+		}
+	})
+	return err
 }
 
 // Decide answers the attempt; see [limits.Store]. It never fails.
@@ -89,11 +108,11 @@ func (s *Store) Decide(_ context.Context, a *limits.Attempt) (limits.Decision, e
 	defer unlock()
 
 	now := s.now()
-	d := limits.Decision{Admitted: true, Known: s.facts.known(a.Facts)}
+	d := limits.Decision{Admitted: true, Known: s.records.known(a.Facts, now)}
 	silent := true
 	for i := range spots {
 		p, c := &spots[i], &a.Charges[i]
-		if c.Unless > 0 && d.Knew(c.Unless-1) {
+		if !c.Applies(d.Known) {
 			p.idle = true
 			continue
 		}
@@ -196,6 +215,11 @@ type Stats struct {
 	Entries int64 // live buckets
 	Pinned  int64 // those with a lock or a reservation when they were last touched
 	Coarse  int64 // charges made to shared coarse buckets since the start, for want of room
+	Records int64 // kept, some that have ended among them
+
+	// Of a store with a file: how many keys wait to be written, how many writes failed since the start, and whether the last did.
+	FileWaiting, FileFailed int64
+	FileFailing             bool
 }
 
 // Stats counts the buckets. It locks one shard after the other.
@@ -207,6 +231,12 @@ func (s *Store) Stats() Stats {
 		st.Entries += int64(len(sh.at))
 		st.Pinned += int64(sh.pinned.len)
 		sh.mu.Unlock()
+	}
+	s.records.mu.RLock()
+	defer s.records.mu.RUnlock()
+	st.Records = int64(len(s.records.at))
+	if f := s.file; f != nil {
+		st.FileWaiting, st.FileFailed, st.FileFailing = f.waiting(), f.failed.Load(), f.failing.Load()
 	}
 	return st
 }
@@ -284,6 +314,7 @@ func (s *Store) sweep() {
 			for i := range s.shards {
 				s.shards[i].sweep(now)
 			}
+			s.records.sweep(now)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type shard struct {
 	limit   int // bound of weight
 	cursor  uint32
 	listed  []uint32 // failure buckets that operators see
+	file    *file    // nil: there is none
 }
 
 // entry is one bucket. Windows and tokens live in it; a failure bucket hangs on it.
@@ -46,6 +47,7 @@ type failure struct {
 	repeats limits.Repeats
 	listing int // 1 + position in shard.listed; 0: not listed
 	weight  int
+	saved   bool // the file has it, or is about to
 }
 
 const kindRepeats limits.Kind = 255 // beside the kinds of rules
@@ -164,9 +166,21 @@ func (sh *shard) settle(s *Store, p *spot, c *limits.Closing, attempt uint64, do
 	if effect.Counted {
 		sh.list(index)
 	}
+	sh.save(index, now)
 	sh.touch(index, now)
 	sh.trim(index, now)
 	return effect
+}
+
+// save has the file follow a failure bucket that was changed, if it is worth that or was.
+func (sh *shard) save(index uint32, now limits.Millis) {
+	e := &sh.slab[index]
+	if sh.file == nil {
+		return
+	}
+	if e.saved = e.saved || lasting(&e.log, e.rule, now); e.saved {
+		sh.file.markFailure(e.key)
+	}
 }
 
 // signal counts one failure, and reports when that first exceeds the limit [L14].

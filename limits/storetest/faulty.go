@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"authgate/limits"
 )
@@ -57,16 +56,11 @@ func (f *Faulty) Always(fault Fault) {
 	f.always = fault
 }
 
-// Calls is how often an operation was asked for: decide, settle, renew, entries, release, clear, note, noted, forget, merge.
+// Calls is how often an operation was asked for: decide, settle, renew, entries, release, clear, load, swap, list, merge.
 func (f *Faulty) Calls(operation string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[operation]
-}
-
-// Learn is that of the store inside, or a fault.
-func (f *Faulty) Learn(ctx context.Context, ttl time.Duration, facts ...limits.Fact) error {
-	return f.call(ctx, "learn", func() error { return f.inner.Learn(ctx, ttl, facts...) })
 }
 
 // Merged is what was brought in by Merge, in order.
@@ -156,19 +150,27 @@ func (f *Faulty) Clear(ctx context.Context) (int, error) {
 	return ask(ctx, f, "clear", func() (int, error) { return f.inner.Clear(ctx) })
 }
 
-// Note is that of the store inside, or a fault.
-func (f *Faulty) Note(ctx context.Context, key, text string, ttl time.Duration) error {
-	return f.call(ctx, "note", func() error { return f.inner.Note(ctx, key, text, ttl) })
+// Load is that of the store inside, or a fault.
+func (f *Faulty) Load(ctx context.Context, keys ...string) ([]string, error) {
+	return ask(ctx, f, "load", func() ([]string, error) { return f.inner.Load(ctx, keys...) })
 }
 
-// Noted is that of the store inside, or a fault.
-func (f *Faulty) Noted(ctx context.Context, key string) (string, error) {
-	return ask(ctx, f, "noted", func() (string, error) { return f.inner.Noted(ctx, key) })
+// Swap is that of the store inside, or a fault.
+func (f *Faulty) Swap(ctx context.Context, was []limits.Kept, changes ...limits.Change) (bool, error) {
+	return ask(ctx, f, "swap", func() (bool, error) { return f.inner.Swap(ctx, was, changes...) })
 }
 
-// Forget is that of the store inside, or a fault.
-func (f *Faulty) Forget(ctx context.Context, key string) error {
-	return f.call(ctx, "forget", func() error { return f.inner.Forget(ctx, key) })
+// List is that of the store inside, or a fault.
+func (f *Faulty) List(ctx context.Context, index, cursor string, limit int) ([]string, string, error) {
+	next := ""
+	keys, err := ask(ctx, f, "list", func() (keys []string, err error) {
+		keys, next, err = f.inner.List(ctx, index, cursor, limit)
+		return keys, err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return keys, next, nil
 }
 
 // Merge takes the records down, and passes them on if the store inside can merge; or it is a fault.

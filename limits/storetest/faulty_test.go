@@ -23,11 +23,15 @@ func faultyCalls(f *Faulty) map[string]func(ctx context.Context) error {
 		"entries": func(ctx context.Context) error { _, _, err := f.Entries(ctx, "", 9); return err },
 		"release": func(ctx context.Context) error { _, err := f.Release(ctx, key); return err },
 		"clear":   func(ctx context.Context) error { _, err := f.Clear(ctx); return err },
-		"note":    func(ctx context.Context) error { return f.Note(ctx, "n", "text", time.Hour) },
-		"noted":   func(ctx context.Context) error { _, err := f.Noted(ctx, "n"); return err },
-		"forget":  func(ctx context.Context) error { return f.Forget(ctx, "n") },
+		"load":    func(ctx context.Context) error { _, err := f.Load(ctx, "n"); return err },
+		"swap":    func(ctx context.Context) error { _, err := f.Swap(ctx, nil, keep("n", "text")); return err },
+		"list":    func(ctx context.Context) error { _, _, err := f.List(ctx, "l", "", 9); return err },
 		"merge":   func(ctx context.Context) error { return f.Merge(ctx, []limits.Record{{Key: key}}) },
 	}
+}
+
+func keep(key, text string) limits.Change {
+	return limits.Change{Key: key, Text: text, TTL: time.Hour}
 }
 
 func faulty(t *testing.T, test func(*testing.T, *Faulty)) {
@@ -82,9 +86,9 @@ func TestFaultyDoesOrDoesNot(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			f.Next(fault)
-			_ = f.Note(ctx, "n", "text", time.Hour)
-			got, err := f.Noted(context.Background(), "n") // no fault is due any more
-			if err != nil || (got == "text") != done {
+			_, _ = f.Swap(ctx, nil, keep("n", "text"))
+			got, err := f.Load(context.Background(), "n") // no fault is due any more
+			if err != nil || (got[0] == "text") != done {
 				t.Errorf("fault %d: got %q %v, want it done: %t", fault, got, err, done)
 			}
 			f.Next(fault)
@@ -118,10 +122,12 @@ func TestFaultyPlan(t *testing.T) {
 		f.Next(Works)
 		var got []bool
 		for range 5 {
-			got = append(got, f.Note(ctx, "n", "text", time.Hour) == nil)
+			_, err := f.Swap(ctx, nil, keep("n", "text"))
+			got = append(got, err == nil)
 		}
 		f.Always(Works)
-		got = append(got, f.Note(ctx, "n", "text", time.Hour) == nil)
+		_, err := f.Swap(ctx, nil, keep("n", "text"))
+		got = append(got, err == nil)
 		want := []bool{true, false, true, false, false, true}
 		for i := range want {
 			if got[i] != want[i] {

@@ -154,7 +154,17 @@ func (s *sequence) learn() error {
 	f := pick(s.rng, facts)
 	s.known[f] = true
 	s.note("%d learn %s", s.now, f)
-	return s.env.Store.Learn(s.ctx, always, f)
+	_, err := s.env.Store.Swap(s.ctx, nil, limits.Change{Key: string(f), Text: "known", TTL: always})
+	return err
+}
+
+// forget has the store know a fact no more.
+func (s *sequence) forget() error {
+	f := pick(s.rng, facts)
+	delete(s.known, f)
+	s.note("%d forget %s", s.now, f)
+	_, err := s.env.Store.Swap(s.ctx, nil, limits.Change{Key: string(f)})
+	return err
 }
 
 func (s *sequence) release() error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ type player struct {
 type bucket struct {
 	name, rule, value string
 	logOnly           bool
-	unless            limits.Fact // "": always
+	one, none         []string // facts of which one must be known, and none may be
 }
 
 // attempt is an attempt with the names of its charges.
@@ -47,7 +46,8 @@ var verbs = map[string]func(*player, *step) (string, error){
 	"begin": (*player).begin, "end": (*player).end, "renew": (*player).renew,
 	"fail": (*player).atOnce, "factor": (*player).atOnce, "succeed": (*player).atOnce, "neutral": (*player).atOnce,
 	"pending": (*player).atOnce, "free": (*player).atOnce, "cycle": (*player).cycle,
-	"facts": (*player).askFor, "learn": (*player).learn,
+	"facts": (*player).askFor, "learn": (*player).learn, "keep": (*player).keep, "forget": (*player).forget,
+	"swap": (*player).swap, "load": (*player).load, "keys": (*player).keys,
 	"release": (*player).release, "clear": (*player).clear, "list": (*player).list, "level": (*player).level,
 }
 
@@ -79,7 +79,7 @@ func play(e *Env, c testCase) error {
 // settled in every bucket.
 func usual(verb, got string) bool {
 	switch verb {
-	case "rule", "use", "facts", "learn", "after", "back", "renew", "level", "cycle":
+	case "rule", "use", "facts", "learn", "keep", "forget", "after", "back", "renew", "level", "cycle":
 		return got == ""
 	case "try", "begin":
 		return got == "admitted"
@@ -119,13 +119,13 @@ func (p *player) useBuckets(s *step) (string, error) {
 
 func (p *player) bucket(word string) (bucket, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(word, "("), ")")
-	logOnly := bare != word
-	bare, unless, _ := strings.Cut(bare, "!")
+	b := bucket{logOnly: bare != word}
+	bare, b.one, b.none = conditions(bare)
 	name, value, ok := strings.Cut(bare, "@")
 	if !ok {
 		value = "x"
 	}
-	b := bucket{name: bare, rule: name, value: value, logOnly: logOnly, unless: limits.Fact(unless)}
+	b.name, b.rule, b.value = bare, name, value
 	if p.rules[name] == nil {
 		return b, fmt.Errorf("no rule %q", name)
 	}
@@ -141,13 +141,6 @@ func (p *player) askFor(s *step) (string, error) {
 	p.facts = asFacts(s.args)
 	return "", nil
 }
-
-func (p *player) learn(s *step) (string, error) {
-	return "", p.env.Store.Learn(p.ctx, always, asFacts(s.args)...)
-}
-
-// always is longer than any case lasts.
-const always = 100_000 * time.Hour
 
 func asFacts(words []string) []limits.Fact {
 	facts := make([]limits.Fact, len(words))
@@ -198,10 +191,12 @@ func (p *player) attempt(options []string) (*attempt, error) {
 	a.Facts = p.facts
 	for _, b := range p.use {
 		c := limits.Charge{Rule: p.rules[b.rule], Key: p.key(b), LogOnly: b.logOnly}
-		if b.unless != "" {
-			if c.Unless = 1 + slices.Index(p.facts, b.unless); c.Unless == 0 {
-				return nil, fmt.Errorf("nobody asks for the fact %s", b.unless)
-			}
+		var err error
+		if c.If, err = p.set(b.one); err != nil {
+			return nil, err
+		}
+		if c.Unless, err = p.set(b.none); err != nil {
+			return nil, err
 		}
 		a.Charges = append(a.Charges, c)
 		a.names = append(a.names, b.name)

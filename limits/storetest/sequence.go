@@ -104,7 +104,8 @@ func (s *sequence) run(steps int) error {
 		{1, s.back},
 		{1, s.release},
 		{1, s.clear},
-		{1, s.learn},
+		{2, s.learn},
+		{1, s.forget},
 	}
 	total := 0
 	for _, o := range operations {
@@ -152,8 +153,8 @@ func (s *sequence) unchanged(before map[string]string) error {
 
 func (s *sequence) decide() error {
 	a := &attempt{Attempt: limits.Attempt{ID: s.rng.Uint64() | 1, Lenient: s.rng.IntN(20) == 0, Quotas: s.rng.IntN(5) == 0}}
-	if s.rng.IntN(4) == 0 {
-		for _, n := range s.rng.Perm(len(facts))[:1+s.rng.IntN(3)] {
+	if s.rng.IntN(3) == 0 {
+		for _, n := range s.rng.Perm(len(facts))[:1+s.rng.IntN(4)] {
 			a.Facts = append(a.Facts, facts[n])
 		}
 	}
@@ -161,7 +162,7 @@ func (s *sequence) decide() error {
 		r, value := s.rules[n], pick(s.rng, values)
 		c := limits.Charge{Rule: r, Key: limits.NewScope(r, "realm").Key(value), LogOnly: s.rng.IntN(6) == 0}
 		if len(a.Facts) > 0 {
-			c.Unless = s.rng.IntN(1 + len(a.Facts))
+			c.If, c.Unless = s.randomSet(len(a.Facts)), s.randomSet(len(a.Facts))
 		}
 		name := fmt.Sprintf("%d@%s", n, value)
 		s.names[c.Key] = name
@@ -181,6 +182,14 @@ func (s *sequence) decide() error {
 		}
 	}
 	return nil
+}
+
+// randomSet is mostly empty.
+func (s *sequence) randomSet(facts int) uint32 {
+	if s.rng.IntN(2) == 0 {
+		return 0
+	}
+	return s.rng.Uint32N(1 << facts)
 }
 
 // ask decides an attempt and judges the answer.
@@ -209,8 +218,7 @@ func (s *sequence) ask(a *attempt) (limits.Decision, error) {
 	for i := range a.Charges {
 		c := &a.Charges[i]
 		full := slices.ContainsFunc(d.Refusals, func(r limits.Refusal) bool { return r.Charge == i })
-		idle := c.Unless > 0 && d.Knew(c.Unless-1)
-		if c.Rule.Kind() != limits.KindFailures || full || idle {
+		if c.Rule.Kind() != limits.KindFailures || full || !c.Applies(d.Known) {
 			continue
 		}
 		if s.live[c.Key] == nil {

@@ -57,7 +57,7 @@ func Run(t *testing.T, h Harness) {
 			})
 		})
 	}
-	t.Run("notes", func(t *testing.T) { runNotes(t, h) })
+	t.Run("records", func(t *testing.T) { runRecords(t, h) })
 	t.Run("random", func(t *testing.T) { runRandom(t, h) })
 }
 

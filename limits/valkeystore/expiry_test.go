@@ -2,6 +2,7 @@ package valkeystore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,13 +60,14 @@ func TestEveryKeyEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a merge")
-	if err := w.Note(ctx, "n", "text", time.Hour); err != nil {
+	mine := limits.Change{Key: "n", Text: "text", TTL: time.Hour, Index: "l"}
+	if _, err := w.Swap(ctx, []limits.Kept{{Key: "n"}}, mine); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.SetLogOnly(ctx, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	check("a note and the kill switch")
+	check("a record and the kill switch")
 	if _, err := w.Release(ctx, "f:f:target:realm:x"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func TestEveryKeyEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a clear")
-	if want := []string{"f", "index", "mode", "note", "probe", "r", "released", "secrets"}; !slices.Equal(slices.Sorted(maps.Keys(seen)), want) {
+	if want := []string{"f", "index", "list", "mode", "probe", "r", "record", "released", "secrets"}; !slices.Equal(slices.Sorted(maps.Keys(seen)), want) {
 		t.Errorf("got keys of the kinds %v, want %v", slices.Sorted(maps.Keys(seen)), want)
 	}
 }
@@ -238,58 +240,98 @@ func TestRefusalChangesNothing(t *testing.T) {
 	}
 }
 
-// What one instance offers first all get, and it is kept as long as one of them starts now and then.
-func TestKeptSecretIsShared(t *testing.T) {
+// A secret is kept as long as one of the instances starts now and then.
+func TestKeptSecretIsRenewed(t *testing.T) {
 	server := valkeytest.Start(t)
-	const key = "gateway:secret:s"
-	for i, offered := range []string{"first", "second\x00with any bytes\xff", ""} {
+	const key = "gateway:record:secret:s"
+	for i := range 3 {
 		w := open(t, server.Addr(), nil)
 		server.Do("EVAL", "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('EXPIRE', KEYS[1], 60) end", "1", key)
-		if got, err := w.KeptSecret(context.Background(), "s", []byte(offered)); err != nil || string(got) != "first" {
-			t.Errorf("instance %d: got %q %v, want the first", i, got, err)
+		if _, err := limits.KeptSecret(context.Background(), w, "s", []byte{byte(i)}); err != nil {
+			t.Error(err)
 		}
-		if ttl, _ := server.Do("PTTL", key).(int64); ttl < keepSecret.Milliseconds()-patience.Milliseconds() {
-			t.Errorf("instance %d: it lives for %d ms, want %s", i, ttl, keepSecret)
+		const want = 400 * 24 * time.Hour
+		if ttl, _ := server.Do("PTTL", key).(int64); ttl < (want-patience).Milliseconds() || ttl > want.Milliseconds() {
+			t.Errorf("instance %d: it lives for %d ms, want %s", i, ttl, want)
 		}
-	}
-	w := open(t, server.Addr(), nil)
-	if got, err := w.KeptSecret(context.Background(), "other", []byte("\x00\xff")); err != nil || string(got) != "\x00\xff" {
-		t.Errorf("another one: got %q %v", got, err)
 	}
 }
 
-func TestFactsEnd(t *testing.T) {
+// Records live as long as they are kept, and a list as long as any record on it.
+func TestRecordsEnd(t *testing.T) {
 	server := valkeytest.Start(t)
 	w := open(t, server.Addr(), nil)
-	facts := make([]limits.Fact, 2*learnStep+1)
-	for i := range facts {
-		facts[i] = limits.Fact(fmt.Sprint("fact", i))
-	}
-	if err := w.Learn(context.Background(), time.Hour, facts...); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for key, ttl := range keys(server) {
-		if strings.HasPrefix(key, "gateway:fact:") {
-			n++
-			if ttl <= 0 || ttl > time.Hour.Milliseconds() {
-				t.Fatalf("%s lives for %d ms, want an hour", key, ttl)
-			}
+	ctx := context.Background()
+	for _, ttl := range []time.Duration{10 * time.Minute, time.Hour, time.Minute} {
+		if _, err := w.Swap(ctx, nil, limits.Change{Key: ttl.String(), Text: "x", TTL: ttl, Index: "l"}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if n != len(facts) {
-		t.Errorf("got %d facts, want %d", n, len(facts))
+	rearmed := func(key string, want time.Duration) {
+		t.Helper()
+		if ttl, _ := server.Do("PTTL", key).(int64); ttl <= (want-patience).Milliseconds() || ttl > want.Milliseconds() {
+			t.Errorf("%s lives for %d ms, want %s", key, ttl, want)
+		}
+	}
+	rearmed("gateway:record:10m0s", 10*time.Minute)
+	rearmed("gateway:record:1h0m0s", time.Hour)
+	rearmed("gateway:list:l", time.Hour)
+
+	const found = 60 * 24 * time.Hour
+	for name, do := range map[string]func() error{
+		"load":         func() error { _, err := w.Load(ctx, "1m0s"); return err },
+		"a condition":  func() error { _, err := w.Swap(ctx, []limits.Kept{{Key: "1m0s", Text: "x"}}); return err },
+		"a refusal":    func() error { _, err := w.Swap(ctx, []limits.Kept{{Key: "1m0s", Text: "y"}}); return err },
+		"a fact asked": func() error { _, err := w.Decide(ctx, &limits.Attempt{Facts: []limits.Fact{"1m0s"}}); return err },
+	} {
+		server.Do("PERSIST", "gateway:record:1m0s")
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		rearmed("gateway:record:1m0s", found)
 	}
 }
 
-func TestNotesEnd(t *testing.T) {
+// What has ended leaves its list without anybody listing it.
+func TestListsShedWhatHasEnded(t *testing.T) {
 	server := valkeytest.Start(t)
-	w := open(t, server.Addr(), nil)
-	if err := w.Note(context.Background(), "n", "text", 10*time.Minute); err != nil {
+	now := limits.ToMillis(time.Now())
+	w := open(t, server.Addr(), func(c *Config) { c.Now = func() limits.Millis { return now } })
+	on := func(key string) limits.Change {
+		return limits.Change{Key: key, Text: "x", TTL: time.Minute, Index: "l"}
+	}
+	for i := range 20 {
+		if _, err := w.Swap(context.Background(), nil, on(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Swap(context.Background(), nil, limits.Change{Key: "0", Index: "l"}); err != nil {
 		t.Fatal(err)
 	}
-	if ttl, _ := server.Do("PTTL", "gateway:note:n").(int64); ttl <= 0 || ttl > 600_000 {
-		t.Errorf("it lives for %d ms, want ten minutes", ttl)
+	if n, _ := server.Do("ZCARD", "gateway:list:l").(int64); n != 19 {
+		t.Errorf("got %d on the list, want 19 without the one that was forgotten", n)
+	}
+	now += time.Minute.Milliseconds()
+	for i, want := range []int64{12, 5, 3} {
+		if _, err := w.Swap(context.Background(), nil, on(fmt.Sprint("new", i))); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := server.Do("ZCARD", "gateway:list:l").(int64); n != want {
+			t.Errorf("after %d: got %d on the list, want %d", i+1, n, want)
+		}
+	}
+}
+
+// A change that the server takes up too late is not made.
+func TestLateSwapDoesNothing(t *testing.T) {
+	server := valkeytest.Start(t)
+	w := open(t, server.Addr(), nil)
+	w.health.clock.Store(&reading{server: 1000, at: time.Now()})
+	if done, err := w.Swap(context.Background(), nil, limits.Change{Key: "k", Text: "x", TTL: time.Hour}); done || !errors.Is(err, limits.ErrUnavailable) {
+		t.Errorf("got %t, %v; want it to be out", done, err)
+	}
+	if n := server.Do("EXISTS", "gateway:record:k"); n != int64(0) {
+		t.Error("it was made all the same")
 	}
 }
 

@@ -206,8 +206,8 @@ func (h *health) checkEviction(ctx context.Context) {
 	}
 }
 
-// deadline is the server's time after which a call made now must do nothing, or 0 while its clock is not known.
-func (h *health) deadline() limits.Millis {
+// deadline is the server's time after which a call of that budget made now must do nothing, or 0 while its clock is not known.
+func (h *health) deadline(budget time.Duration) limits.Millis {
 	if h.store.cfg.Now != nil {
 		return 0
 	}
@@ -215,7 +215,7 @@ func (h *health) deadline() limits.Millis {
 	if !ok {
 		return 0
 	}
-	return server + h.store.cfg.Timeout.Milliseconds() + clockSlack
+	return server + budget.Milliseconds() + clockSlack
 }
 
 // clockSlack is how far the estimate of the server's clock may be off, in milliseconds.

@@ -20,6 +20,8 @@ const (
 	modeKey     = "mode"
 	probeKey    = "probe"
 	releasedKey = "released:" // + key of a bucket
+	recordsKey  = "record:"   // + key of a record
+	listsKey    = "list:"     // + name of a list of records
 )
 
 // keepReleased is how long it is remembered that a bucket was released: as long as an instance that was cut off
@@ -117,6 +119,7 @@ func decodeFailures(s string) (f limits.FailureLog, window limits.Millis, ok boo
 
 // Release forgets one failure bucket; see [limits.Locks].
 func (s *Store) Release(ctx context.Context, key string) (bool, error) {
+	defer s.tell(ctx)
 	n, err := s.release(ctx, "release", []string{s.key(key)})
 	return n > 0, err
 }
@@ -125,6 +128,7 @@ func (s *Store) Release(ctx context.Context, key string) (bool, error) {
 // for; then the keyspace is walked for those that hold only reservations or shadows. It works in steps, so that it never
 // holds up the server.
 func (s *Store) Clear(ctx context.Context) (int, error) {
+	defer s.tell(ctx)
 	total := 0
 	for {
 		keys, err := s.firstListed(ctx)
@@ -139,6 +143,13 @@ func (s *Store) Clear(ctx context.Context) (int, error) {
 			return total, err
 		}
 		total += n
+	}
+}
+
+// tell has all instances notice now what was changed: an error does not mean that nothing was.
+func (s *Store) tell(ctx context.Context) {
+	if s.known != nil && !s.health.open() {
+		s.known.changed(ctx)
 	}
 }
 
@@ -226,10 +237,12 @@ func (s *Store) SetLogOnly(ctx context.Context, d time.Duration) error {
 		return s.failed("mode", err)
 	}
 	s.health.until.Store(until)
+	s.tell(ctx)
 	return nil
 }
 
-// LogOnlyFor is how much longer the kill switch lasts; 0: it is off. Other instances learn of a change within a second.
+// LogOnlyFor is how much longer the kill switch lasts; 0: it is off. Other instances learn of a change at once, or
+// within a second.
 func (s *Store) LogOnlyFor() time.Duration {
 	until := s.health.until.Load()
 	if until == 0 {
@@ -241,24 +254,3 @@ func (s *Store) LogOnlyFor() time.Duration {
 	}
 	return max(0, time.Duration(until-now)*time.Millisecond)
 }
-
-// KeptSecret is a secret that all instances share: the one that is kept in the store under the name, or, if there is
-// none, the one offered, which is then kept. It has a long TTL that each start renews.
-func (s *Store) KeptSecret(ctx context.Context, name string, offered []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
-	defer cancel()
-	key := s.key("secret:" + name)
-	c := s.client
-	ttl := keepSecret.Milliseconds()
-	if err := c.Do(ctx, c.B().Set().Key(key).Value(valkey.BinaryString(offered)).Nx().PxMilliseconds(ttl).Build()).Error(); err != nil && !valkey.IsValkeyNil(err) {
-		return nil, s.failed("secret", err)
-	}
-	kept, err := c.Do(ctx, c.B().Getex().Key(key).PxMilliseconds(ttl).Build()).AsBytes()
-	if err != nil {
-		return nil, s.failed("secret", err)
-	}
-	return kept, nil
-}
-
-// keepSecret is how long a kept secret outlives the last instance that used it.
-const keepSecret = 400 * 24 * time.Hour

@@ -335,11 +335,13 @@ func TestAdministrationOfAPausedServer(t *testing.T) {
 		"clear":   func() error { _, err := w.Clear(ctx); return err },
 		"release": func() error { _, err := w.Release(ctx, "f:f:target:realm:x"); return err },
 		"mode":    func() error { return w.SetLogOnly(ctx, time.Hour) },
-		"note":    func() error { return w.Note(ctx, "n", "text", time.Hour) },
-		"noted":   func() error { _, err := w.Noted(ctx, "n"); return err },
-		"forget":  func() error { return w.Forget(ctx, "n") },
-		"learn":   func() error { return w.Learn(ctx, time.Hour, "a", "b") },
-		"secret":  func() error { _, err := w.KeptSecret(ctx, "s", []byte("mine")); return err },
+		"load":    func() error { _, err := w.Load(ctx, "n"); return err },
+		"swap": func() error {
+			_, err := w.Swap(ctx, nil, limits.Change{Key: "n", Text: "text", TTL: time.Hour})
+			return err
+		},
+		"list":   func() error { _, _, err := w.List(ctx, "l", "", 10); return err },
+		"secret": func() error { _, err := limits.KeptSecret(ctx, w, "s", []byte("mine")); return err },
 	} {
 		all.Go(func() {
 			start := time.Now()

@@ -26,12 +26,20 @@ var renewLua string
 //go:embed lua/release.lua
 var releaseLua string
 
+//go:embed lua/load.lua
+var loadLua string
+
+//go:embed lua/swap.lua
+var swapLua string
+
 // The scripts. They hold no state but their own text.
 var (
 	decideScript  = valkey.NewLuaScript(failuresLua + decideLua)
 	settleScript  = valkey.NewLuaScript(failuresLua + settleLua)
 	renewScript   = valkey.NewLuaScript(failuresLua + renewLua)
 	releaseScript = valkey.NewLuaScript(failuresLua + releaseLua)
+	loadScript    = valkey.NewLuaScript(failuresLua + loadLua)
+	swapScript    = valkey.NewLuaScript(failuresLua + swapLua)
 )
 
 // Bits of a charge's flags, as decide.lua reads them.
@@ -39,15 +47,16 @@ const (
 	flagOnSilent = 1
 	flagShadowed = 2
 	flagQuota    = 4
+	flagFacts    = 8 // it takes part only as the facts say
 )
 
 // encodeDecide packs an attempt for decide.lua. Signals take no part, so asked maps the script's charges back.
 func (s *Store) encodeDecide(a *limits.Attempt) (keys, args []string, asked []int) {
 	keys = make([]string, 0, len(a.Charges)+len(a.Facts))
 	asked = make([]int, 0, len(a.Charges))
-	b := make([]byte, 0, 21+21*len(a.Charges))
+	b := make([]byte, 0, 21+20*len(a.Charges))
 	b = append48(b, s.now())
-	b = append48(b, s.health.deadline())
+	b = append48(b, s.health.deadline(s.cfg.Timeout))
 	b = binary.LittleEndian.AppendUint64(b, a.ID)
 	b = append(b, byte(len(a.Facts)))
 	for i := range a.Charges {
@@ -58,15 +67,20 @@ func (s *Store) encodeDecide(a *limits.Attempt) (keys, args []string, asked []in
 		}
 		keys = append(keys, s.key(c.Key))
 		asked = append(asked, i)
+		conditional := c.If|c.Unless != 0
 		b = append(b, byte(kind), flag(a.Lenient || c.LogOnly, 1), byte(c.Rule.Refuse),
-			flag(c.OnSilent(), flagOnSilent)|flag(c.Rule.Shadowed(), flagShadowed)|flag(a.Quotas && c.HasQuota(), flagQuota), byte(c.Unless))
+			flag(c.OnSilent(), flagOnSilent)|flag(c.Rule.Shadowed(), flagShadowed)|flag(a.Quotas && c.HasQuota(), flagQuota)|flag(conditional, flagFacts))
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Limit))
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Window.Milliseconds()))
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Burst))
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lease().Milliseconds()))
+		if conditional {
+			b = binary.LittleEndian.AppendUint32(b, c.If)
+			b = binary.LittleEndian.AppendUint32(b, c.Unless)
+		}
 	}
 	for _, fact := range a.Facts {
-		keys = append(keys, s.key(factKey+string(fact)))
+		keys = append(keys, s.recordKey(string(fact)))
 	}
 	return keys, []string{valkey.BinaryString(b)}, asked
 }
@@ -94,7 +108,7 @@ func decodeDecision(n []int64, a *limits.Attempt, asked []int) (limits.Decision,
 		if len(rest) < 2 {
 			return limits.Decision{}, fmt.Errorf("reading the answer of decide.lua: %d numbers", len(n))
 		}
-		if u := a.Charges[i].Unless; u == 0 || !d.Knew(u-1) { // else it had no part
+		if a.Charges[i].Applies(d.Known) { // else it had no part
 			d.Quotas = append(d.Quotas, limits.Quota{Charge: i, Remaining: rest[0], Reset: rest[1]})
 		}
 		rest = rest[2:]

@@ -29,7 +29,7 @@ func (r record) size() int {
 
 var (
 	unit     = regexp.MustCompile(`\b(?:(B|I4|I6)|(8) bytes) `)
-	repeated = regexp.MustCompile(`(?:then )?for each [a-z ]+:|, n \* `)
+	repeated = regexp.MustCompile(`(?:then )?for each [a-z ]+(?:, right after it)?:|, n \* `)
 	unpacked = regexp.MustCompile(`sunpack\('<([BIc0-9]+)', ARGV\[1\](, pos)?\)`)
 	packed   = regexp.MustCompile(`B|I4|I6|c8`)
 )
@@ -92,7 +92,14 @@ func TestHeadersDescribeArguments(t *testing.T) {
 		return st
 	}
 	for name, args := range map[string]func(n ...int) []string{ // an argument with n[0] of the first list, n[1] of the second
-		"decide": func(n ...int) []string { _, args, _ := s.encodeDecide(attempt("x", rules(n[0])...)); return args },
+		"decide": func(n ...int) []string {
+			a := attempt("x", rules(n[0]+n[1])...)
+			for i := range n[1] {
+				a.Charges[i].Unless = 1
+			}
+			_, args, _ := s.encodeDecide(a)
+			return args
+		},
 		"settle": func(n ...int) []string { _, args := s.encodeSettle(settlement(n[0], n[1])); return args },
 		"renew":  func(n ...int) []string { _, args := s.encodeRenew(attempt("x", rules(n[0])...)); return args },
 		"merge": func(n ...int) []string {
@@ -100,6 +107,11 @@ func TestHeadersDescribeArguments(t *testing.T) {
 			return args
 		},
 		"release": func(n ...int) []string { _, args := s.encodeRelease(make([]string, n[0])); return args },
+		"load":    func(...int) []string { return s.encodeLoad() },
+		"swap": func(n ...int) []string {
+			_, args := s.encodeSwap(make([]limits.Kept, n[0]), make([]limits.Change, n[1]), time.Second)
+			return args
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parts := records(t, *scripts[name].text)
@@ -111,7 +123,10 @@ func TestHeadersDescribeArguments(t *testing.T) {
 			parts = append(parts, record{}, record{})
 			for _, n := range [][]int{{0, 0}, {1, 0}, {0, 1}, {3, 2}} {
 				want := parts[0].size() + n[0]*parts[1].size() + n[1]*parts[2].size()
-				if got := args(n...); len(got) != 1 || len(got[0]) != want {
+				if name == "decide" { // a conditional charge is one as well
+					want += n[1] * parts[1].size()
+				}
+				if got := args(n...); len(got[0]) != want {
 					t.Errorf("with %v: got %d bytes, want %d", n, len(got[0]), want)
 				}
 			}

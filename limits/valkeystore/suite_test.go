@@ -32,6 +32,8 @@ var scripts = map[string]struct {
 	"settle":  {&settleScript, &settleLua},
 	"renew":   {&renewScript, &renewLua},
 	"release": {&releaseScript, &releaseLua},
+	"load":    {&loadScript, &loadLua},
+	"swap":    {&swapScript, &swapLua},
 	"merge":   {&mergeScript, &mergeLua},
 }
 

@@ -1,5 +1,5 @@
-// Package valkeystore keeps buckets in a Valkey that all instances share: the server's clock, one script call
-// for each decision, every touched key declared, one key for each bucket [S2].
+// Package valkeystore keeps buckets and records in a Valkey that all instances share: the server's clock, one script call
+// for each decision, every touched key declared, one key for each bucket [S2]. A refusal that is known is not asked for again [S7].
 package valkeystore
 
 import (
@@ -24,6 +24,7 @@ type Store struct {
 	client valkey.Client
 	health *health
 	undo   *undo
+	known  *known // nil in virtual time
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -53,7 +54,10 @@ type Config struct {
 // Events tells the program what happens to the store. Every field may be nil; the functions must not block.
 type Events struct {
 	Degraded func(bool)             // the breaker opened or closed
-	Failed   func(operation string) // one operation failed: decide, settle, renew, entries, release, clear, mode, merge
+	Failed   func(operation string) // one operation failed: decide, settle, renew, entries, release, clear, mode, merge, load, swap, list
+
+	// Known is called for each refusal that was answered without asking the server [S7].
+	Known func()
 
 	// Returning is called when the server has answered a probe; after an outage before anybody else may ask it: the
 	// moment to bring in what was recorded meanwhile, so that an outage is no amnesty [S5]. It may block, within ctx.
@@ -81,12 +85,20 @@ func New(cfg Config, made func(*Store)) (*Store, error) {
 	s := &Store{cfg: cfg, client: client, stop: stop}
 	s.health = newHealth(s)
 	s.undo = newUndo(s)
+	if cfg.Now == nil {
+		s.known = newKnown(s)
+	}
 	if made != nil {
 		made(s)
 	}
 	s.done.Add(2)
 	go func() { defer s.done.Done(); s.health.run(ctx) }()
 	go func() { defer s.done.Done(); s.undo.run(ctx) }()
+	if s.known != nil {
+		s.done.Add(2)
+		go func() { defer s.done.Done(); s.known.run(ctx) }()
+		go func() { defer s.done.Done(); s.known.prove(ctx) }()
+	}
 	return s, nil
 }
 
@@ -148,8 +160,23 @@ func (s *Store) Probed() <-chan struct{} { return s.health.probed }
 // Degraded reports whether the server is taken to be out.
 func (s *Store) Degraded() bool { return s.health.open() }
 
-// Decide asks the server; see [limits.Store].
+// Decide asks the server, unless it is known how that would refuse; see [limits.Store].
 func (s *Store) Decide(ctx context.Context, a *limits.Attempt) (limits.Decision, error) {
+	if s.known == nil {
+		return s.decide(ctx, a)
+	}
+	if d, ok := s.known.answer(a); ok {
+		return d, nil
+	}
+	asked := s.known.ask()
+	d, err := s.decide(ctx, a)
+	if err == nil {
+		s.known.learn(a, &d, asked)
+	}
+	return d, err
+}
+
+func (s *Store) decide(ctx context.Context, a *limits.Attempt) (limits.Decision, error) {
 	keys, args, asked := s.encodeDecide(a)
 	if len(keys) == 0 {
 		return limits.Decision{Admitted: true}, nil
@@ -209,10 +236,15 @@ func (s *Store) Renew(ctx context.Context, a *limits.Attempt) error {
 
 // run makes one script call within the budget, unless the breaker is open.
 func (s *Store) run(ctx context.Context, operation string, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
+	return s.runWithin(ctx, s.cfg.Timeout, operation, script, keys, args)
+}
+
+// runWithin is run within a budget of its own.
+func (s *Store) runWithin(ctx context.Context, budget time.Duration, operation string, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
 	if s.health.open() {
 		return valkey.ValkeyMessage{}, s.unavailable(operation, errNotAsked)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	reply, err := script.Exec(ctx, s.client, keys, args).ToMessage()
 	if err != nil {

@@ -3,9 +3,9 @@
 -- KEYS     the buckets, in order of the charges, then the facts; no key twice
 -- ARGV[1]  header: I6 now in ms (0: the server's clock), I6 deadline in ms (0: none), 8 bytes id of the attempt, B facts
 --          then for each charge: B kind (1 window, 2 tokens, 3 failures), B log-only, B form (0 429, 1 uniform, 2 silent),
---          B flags (1: charged although the refusal is silent, 2: shadowed, 4: tell what is left), B fact without which alone
---          the charge takes part (from 1; 0: always),
---          I4 limit, I4 window in ms, I4 burst, I4 lease in ms
+--          B flags (1: charged although the refusal is silent, 2: shadowed, 4: tell what is left, 8: conditional),
+--          I4 limit, I4 window in ms, I4 burst, I4 lease in ms; then for each conditional charge, right after it: I4 facts of
+--          which one must be known (0: always), I4 facts of which none may be, by bits
 -- reply    0 or more: admitted, nothing to tell but which facts are known, by bits. -1: later than the deadline, nothing was
 --          done. Otherwise an array: 1 admitted or 0 refused, number of refusals, known facts, for each refusal: charge (from 1), cause (1 full, 2 locked, 3 held), wait in ms,
 --          then for each charge with flag 4: what is left, ms until the bucket is whole
@@ -29,13 +29,19 @@ for i = 1, facts do
 end
 
 for i = 1, charges do
-  local kind, logonly, form, flags, unless, limit, window, burst, lease
-  kind, logonly, form, flags, unless, limit, window, burst, lease, pos = sunpack('<BBBBBI4I4I4I4', ARGV[1], pos)
+  local kind, logonly, form, flags, limit, window, burst, lease
+  kind, logonly, form, flags, limit, window, burst, lease, pos = sunpack('<BBBBI4I4I4I4', ARGV[1], pos)
+  local idle = false
+  if flags >= 8 then
+    local one, none
+    one, none, pos = sunpack('<I4I4', ARGV[1], pos)
+    idle = one > 0 and bit.band(known, one) == 0 or bit.band(known, none) ~= 0
+  end
   local s = states[i]
   local cause, wait = 0, 0
   local left, reset, later = 0, 0, 0 -- what is left, when it is whole, and when it is whole if it is charged
 
-  if unless > 0 and states[charges + unless] then -- no part in this attempt
+  if idle then -- no part in this attempt
     reset = 0
   elseif kind == 1 then
     local start, count = now, 0
@@ -114,7 +120,7 @@ for i = 1, charges do
     end
   end
   if flags % 2 == 1 then onsilent[i] = true end
-  if flags >= 4 then
+  if flags % 8 >= 4 then
     quotas[#quotas + 1] = {i, left, reset, later}
   end
 end
@@ -126,6 +132,9 @@ for i = 1, charges do
     values[i] = nil
     if states[i] then rearm(KEYS[i]) end
   end
+end
+for i = charges + 1, #KEYS do
+  if states[i] then rearm(KEYS[i]) end
 end
 
 if admitted == 1 and #refusals == 0 and #quotas == 0 then return known end
