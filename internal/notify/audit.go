@@ -1,7 +1,9 @@
-// Package notify tells people and other systems what happened: audit events, so far, to the log and to a file.
+// Package notify tells people and other systems what happened: audit events to the log, a file and a webhook, signed posts,
+// and mail.
 package notify
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,17 +21,29 @@ type Audit struct {
 	path  string
 
 	mu   sync.Mutex
-	file *os.File
-	out  *slog.Logger // to the file
+	file *os.File // nil: none
+	hook *sink    // nil: none
+	line bytes.Buffer
+	json *slog.Logger // writes to line
 }
 
 // NewAudit makes an audit trail to the log and, unless path is empty, to a file that is appended to.
 func NewAudit(log *slog.Logger, names redact.Names, path string) (*Audit, error) {
 	a := &Audit{log: log, names: names, path: path}
+	a.json = slog.New(slog.NewJSONHandler(&a.line, nil))
 	if err := a.Reopen(); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// Post makes events from now on go to a webhook, too, one a post, as the JSON line that a file gets. Call it at most once. The
+// caller of Event never waits for it: at most 1000 events wait, each is tried for a quarter of an hour, and one that cannot be
+// delivered is counted by lost and told in the log, once until another arrives.
+func (a *Audit) Post(hook *Webhook, lost func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hook = newSink(hook, a.log, lost)
 }
 
 // identityKey is the attribute whose value is a name or an address.
@@ -48,8 +62,16 @@ func (a *Audit) Event(event, who string, details ...slog.Attr) {
 	a.log.LogAttrs(ctx, slog.LevelWarn, "audit", attrs...) // at warning level, so that no usual level loses it
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.out != nil {
-		a.out.LogAttrs(ctx, slog.LevelInfo, "audit", attrs...)
+	if a.file == nil && a.hook == nil {
+		return
+	}
+	a.line.Reset()
+	a.json.LogAttrs(ctx, slog.LevelInfo, "audit", attrs...)
+	if a.file != nil {
+		_, _ = a.file.Write(a.line.Bytes())
+	}
+	if a.hook != nil {
+		a.hook.put(bytes.Clone(bytes.TrimSuffix(a.line.Bytes(), []byte("\n"))))
 	}
 }
 
@@ -67,18 +89,21 @@ func (a *Audit) Reopen() error {
 	if a.file != nil {
 		_ = a.file.Close()
 	}
-	a.file, a.out = file, slog.New(slog.NewJSONHandler(file, nil))
+	a.file = file
 	return nil
 }
 
-// Close closes the file. Later events go to the log only.
+// Close closes the file, and takes at most a few seconds to deliver what waits for the webhook. Later events go to the log only.
 func (a *Audit) Close() error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.file == nil {
+	file, hook := a.file, a.hook
+	a.file, a.hook = nil, nil
+	a.mu.Unlock()
+	if hook != nil {
+		hook.close()
+	}
+	if file == nil {
 		return nil
 	}
-	err := a.file.Close()
-	a.file, a.out = nil, nil
-	return err
+	return file.Close()
 }
