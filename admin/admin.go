@@ -50,7 +50,7 @@ type Role uint8
 // The roles; each may do what those before it may.
 const (
 	Viewer   Role = iota // look
-	Operator             // release, clear, switch to log-only
+	Operator             // release, clear, revoke, switch to log-only
 )
 
 // State is what the program shows of itself. Its methods are called for each request and must not block, but for what
@@ -58,6 +58,7 @@ const (
 type State interface {
 	limits.Switchboard
 	Locks() limits.Locks
+	Devices() Devices
 	// Policies are the effective rules and where each comes from, ready for JSON.
 	Policies() any
 	// Config is the effective configuration without secrets, ready for JSON.
@@ -84,6 +85,9 @@ func New(cfg Config, state State, audit Audit, metrics http.Handler, log *slog.L
 	h.handle("GET /meta/config", Viewer, h.config)
 	h.handle("GET /meta/mode", Viewer, h.mode)
 	h.handle("POST /meta/mode", Operator, h.setMode)
+	h.handle("GET /meta/devices", Viewer, h.listDevices)
+	h.handle("DELETE /meta/devices/{id}", Operator, h.revokeDevice)
+	h.handle("DELETE /meta/devices", Operator, h.revokeDevices)
 	for _, base := range []string{"/meta", "/api/v0/meta"} { // the second as the model's clients know it [A2]
 		h.handle("GET "+base+"/login-rate-limit", Viewer, h.listLocks)
 		h.handle("DELETE "+base+"/login-rate-limit/{id}", Operator, h.releaseLock)

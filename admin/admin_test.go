@@ -27,11 +27,13 @@ type desk struct {
 	handler *admin.Handler
 	locks   limits.Locks
 	store   *memstore.Store // locks, unless a test replaces it
+	devices admin.Devices
 	ready   error
 	events  []string
 }
 
 func (d *desk) Locks() limits.Locks      { return d.locks }
+func (d *desk) Devices() admin.Devices   { return d.devices }
 func (d *desk) Policies() any            { return map[string]any{"policies": []string{"login"}} }
 func (d *desk) Config() any              { return map[string]string{"password": "<secret>"} }
 func (d *desk) Ready() error             { return d.ready }

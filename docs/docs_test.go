@@ -275,7 +275,7 @@ func (s schema) walk(path string, required bool, into map[string]property) {
 	switch path {
 	case "upstream.url", "policies.NAME.outcome[].is": // have no default, but the schema cannot say so
 		p.required = true
-	case "policies.NAME.proves": // whose default follows from the rules
+	case "policies.NAME.proves", "policies.NAME.trusts_device": // whose defaults follow from the rules
 		p.value = ""
 	}
 	into[path] = p
@@ -335,6 +335,8 @@ func addTags(want map[string]property) {
 	add(reflect.TypeFor[config.ClientIP](), "client_ip")
 	add(reflect.TypeFor[config.Store](), "store")
 	add(reflect.TypeFor[config.Signups](), "signups")
+	add(reflect.TypeFor[config.Device](), "device")
+	add(reflect.TypeFor[config.Unlock](), "unlock")
 	add(reflect.TypeFor[config.Admin](), "admin")
 	add(reflect.TypeFor[config.Log](), "log")
 	add(reflect.TypeFor[config.Audit](), "audit")

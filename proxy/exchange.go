@@ -6,12 +6,14 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"authgate/clientip"
 	"authgate/internal/clients"
+	"authgate/internal/device"
 	"authgate/internal/outcome"
 	"authgate/internal/route"
 	"authgate/internal/selector"
@@ -23,9 +25,22 @@ import (
 type exchange struct {
 	h *Handler
 	*Plan
-	w  *response
+	w  response
 	r  *http.Request
 	id string // of the request, in answers, logs and for the backend
+
+	// One allocation holds all that nearly every request needs. Nothing of it serves a second request: a transport, a
+	// header that is still being written, or a settlement may look at it after the handler has returned.
+	ids   [1]string // id, as the value of a header field
+	lines [4]string // room for values of header fields
+	used  int       // of those
+	only  [1]cover  // room for covers
+	call  call
+	early informant
+	url   url.URL
+
+	tokens []string    // what device cookies the request brought, before they were taken out
+	seen   []device.ID // those that are genuine
 
 	client  clientip.Result
 	source  clientip.Result // as client, but for what a trusted forwarder states; keys buckets by address
@@ -34,16 +49,20 @@ type exchange struct {
 	covers  []cover        // the policies that cover the request, in file order
 	body    *selector.Body // buffered, if a policy reads it; of one that nobody could read, what was taken of it
 	rest    rest           // of what the client sends
-	replay  *replay        // what the backend gets of body
+	replay  replay         // what the backend gets of body
 	in      selector.Input // the request as selectors see it
 	lenient bool           // the kill switch is on
 
+	masked      [2]masked
 	reservation *limits.Reservation
-	refusedBy   *refusal
+	known       uint32   // which of the attempt's facts hold
+	refusedBy   *refusal // nil: nobody refused
+	refusal     refusal
 	awaited     int    // policies that have not judged yet
 	verdict     string // the one that the log tells
 
 	rateLimitPolicy, rateLimit string // values of the RateLimit fields, or ""
+	deviceCookie               string // a Set-Cookie line, or ""
 
 	began        time.Time
 	asked        time.Time // when the request was read and the decision began
@@ -64,10 +83,14 @@ const (
 
 // cover is one policy on a request.
 type cover struct {
+	x       *exchange
 	policy  *Policy
 	hit     route.Hit
 	targets []target
-	client  string // claimed or authenticated id, as a value; "" is none
+	only    [1]target // room for targets
+	client  string    // claimed or authenticated id, as a value; "" is none
+	pools   pools     // what makes a device of the request a trusted one
+	judged  bool      // there is a verdict
 	verdict outcome.Verdict
 	repeat  int    // 1 + index of the settlement's check of the secret; 0: none
 	pending string // key of the note that named the target; "" is none
@@ -75,12 +98,13 @@ type cover struct {
 
 // target is one candidate of whom the request is about.
 type target struct {
-	value string // normalised, or the bucket of the missing
-	named bool   // the request names exactly this one, outright
+	value    string // normalised, or the bucket of the missing
+	spelling string // as it was written, trimmed; "" if that is not clear
+	named    bool   // the request names exactly this one, outright
 }
 
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{h: h, Plan: h.plan.Load(), w: &response{ResponseWriter: w}, r: r, began: time.Now()}
+	x := &exchange{h: h, Plan: h.plan.Load(), w: response{ResponseWriter: w}, r: r, began: time.Now()}
 	x.realm = x.realmOf(r.Host)
 	return x
 }
@@ -89,6 +113,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 func (x *exchange) resolveClient() error {
 	x.client = x.resolver.Resolve(x.r.RemoteAddr, x.r.Header[x.resolver.Header()])
 	x.id = x.requestID()
+	x.ids[0] = x.id
 	if x.realm == nil && own(x.r) {
 		x.realm = &Realm{} // the gateway's own pages belong to no realm
 	}
@@ -103,6 +128,7 @@ func (x *exchange) resolveClient() error {
 		return failure{status: http.StatusForbidden, code: "forbidden"}
 	}
 	x.forwarding.DropNominated(x.r.Header) // so that policies read what the backend will see
+	x.takeDeviceCookie()
 	return nil
 }
 
@@ -115,7 +141,9 @@ func (x *exchange) requestID() string {
 	}
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
+	var text [2 * len(b)]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:])
 }
 
 // saneID accepts what request ids are made of elsewhere, and nothing that could break a log line.
@@ -197,6 +225,16 @@ func (x *exchange) accessAttrs(status int) []slog.Attr {
 		attrs = append(attrs, slog.Duration("upstream", x.upstreamTook))
 	}
 	return attrs
+}
+
+// line is the value of a header field as a header holds it.
+func (x *exchange) line(value string) []string {
+	if x.used == len(x.lines) {
+		return []string{value}
+	}
+	x.lines[x.used] = value
+	x.used++
+	return x.lines[x.used-1 : x.used : x.used]
 }
 
 // response remembers what was answered.

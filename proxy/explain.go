@@ -62,12 +62,16 @@ type Bucket struct {
 	LogOnly bool
 	// Strangers: it is charged only if the target is not known to exist, and refuses only once its realm has learned [M6].
 	Strangers bool
+	// Trusted: it is charged only if the browser is trusted for the target; Untrusted: only if it is not [D2].
+	Trusted, Untrusted bool
+	AllDevices         bool // the rule that comes with one about each device, for all of the user's together
 }
 
 // SkippedRule is a rule of a policy that covers the request, but without a bucket.
 type SkippedRule struct {
-	Rule *limits.Rule
-	Why  string
+	Rule       *limits.Rule
+	AllDevices bool // as in a [Bucket]
+	Why        string
 }
 
 // EarlyAnswer is what a client is told without any rule being asked.
@@ -151,12 +155,13 @@ func (x *exchange) explainRules(e *Explanation) {
 		parts, _ := limits.ParseKey(charge.Key) // every key is one
 		e.Buckets = append(e.Buckets, Bucket{
 			Rule: r, Value: parts.Value, Key: charge.Key, LogOnly: quiet[r.Policy], Strangers: r.Dimension == limits.Signups,
+			Trusted: charge.If != 0, Untrusted: charge.Unless != 0 && r.Class == limits.Failures, AllDevices: x.coverOf(r.Policy).policy.countsAllDevices(r),
 		})
 	}
 	for i := range x.covers {
 		for _, cell := range x.covers[i].policy.Cells {
 			if !charged[cell.Rule] {
-				e.Skipped = append(e.Skipped, SkippedRule{Rule: cell.Rule, Why: e.whySkipped(&e.Covers[i], cell.Rule)})
+				e.Skipped = append(e.Skipped, SkippedRule{Rule: cell.Rule, AllDevices: cell.AllDevices, Why: e.whySkipped(&e.Covers[i], cell.Rule)})
 			}
 		}
 	}
@@ -174,7 +179,7 @@ func (e *Explanation) whySkipped(c *Covered, r *limits.Rule) string {
 	case r.Dimension == limits.Client:
 		return "the request names no client"
 	case r.Dimension == limits.Device:
-		return "the request comes from no device that is trusted for the target"
+		return "the browser brings no cookie of a trusted device"
 	}
 	return "it does not apply to this request"
 }

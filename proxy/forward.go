@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/textproto"
 	"strings"
 	"sync"
@@ -24,15 +23,14 @@ func (x *exchange) forward() error {
 	}
 	defer u.give()
 
-	ctx, done := x.callContext()
-	defer done()
-	early := &informant{x: x}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: early.pass})
-	out, upgrade := x.outgoing(ctx)
+	x.early.x = x
+	x.call.begin(x)
+	defer x.call.end()
+	out, upgrade := x.outgoing()
 	started := time.Now()
 	res, err := u.via.RoundTrip(out)
 	x.upstreamTook = time.Since(started)
-	early.end()
+	x.early.end()
 	if err != nil {
 		x.unanswered(err)
 		return x.badGateway(err)
@@ -46,7 +44,7 @@ func (x *exchange) forward() error {
 }
 
 // outgoing is the request as the backend gets it. upgrade is the protocol that the client wants to switch to, or "".
-func (x *exchange) outgoing(ctx context.Context) (out *http.Request, upgrade string) {
+func (x *exchange) outgoing() (out *http.Request, upgrade string) {
 	r := x.r
 	upgrade = upgradeOf(r.Header)
 	out = (&http.Request{
@@ -54,13 +52,14 @@ func (x *exchange) outgoing(ctx context.Context) (out *http.Request, upgrade str
 		Header:        x.forwarding.Rewrite(r.Header, x.client, r.Host, r.TLS != nil),
 		ContentLength: r.ContentLength,
 		Proto:         "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)
+	}).WithContext(&x.call)
 	x.sendBody(out)
 	x.passTrailers(out)
+	out.URL = &x.url
 	x.upstream.address(out, r)
 	x.prepare(out.Header)
 	hideIdempotency(out.Header)
-	out.Header["X-Request-Id"] = []string{x.id}
+	out.Header["X-Request-Id"] = x.ids[:]
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = nil // or the transport would add its own
 	}
@@ -121,11 +120,11 @@ func (x *exchange) sendBody(out *http.Request) {
 	raw := x.body.Raw()
 	switch {
 	case x.body != nil && x.rest == unread:
-		x.replay = &replay{rest: raw}
-		out.Body = io.NopCloser(io.MultiReader(x.replay, r.Body))
+		x.replay.rest = raw
+		out.Body = io.NopCloser(io.MultiReader(&x.replay, r.Body))
 	case x.body != nil && len(raw) > 0:
-		x.replay = &replay{rest: raw}
-		out.Body = io.NopCloser(x.replay)
+		x.replay.rest = raw
+		out.Body = &x.replay
 		if r.ContentLength >= 0 || len(r.Trailer) == 0 { // only a body without a length can have trailers
 			out.ContentLength = int64(len(raw))
 		}
@@ -139,7 +138,7 @@ func (x *exchange) sendBody(out *http.Request) {
 	} else if x.sending() {
 		// A backend may answer before it has read all. The server must not take that for the end of the request and swallow
 		// what is still to come.
-		_ = http.NewResponseController(x.w).EnableFullDuplex()
+		_ = http.NewResponseController(&x.w).EnableFullDuplex()
 	}
 }
 
@@ -166,72 +165,14 @@ func (r *replay) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// detach ends the use of the buffer. A nil replay has none.
+// Close implements [io.Closer]. A transport closes what it has read, and may be asked to read it once more.
+func (r *replay) Close() error { return nil }
+
+// detach ends the use of the buffer.
 func (r *replay) detach() {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.rest, r.gone = nil, true
-}
-
-// callContext is what the upstream call lives by. A call that nobody judges ends with the client. One whose verdict
-// is awaited goes on when the client hangs up, or hanging up would be a free guess [L9]; but only so many do, and none for
-// longer than the backend is given for a header.
-func (x *exchange) callContext() (context.Context, func()) {
-	if x.reservation == nil {
-		return context.WithCancel(x.r.Context())
-	}
-	ctx, cancel := context.WithCancel(x.h.closing)
-	var mu sync.Mutex
-	var orphan *time.Timer
-	stop := context.AfterFunc(x.r.Context(), func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if ctx.Err() != nil || !x.h.orphans.take() {
-			cancel()
-			return
-		}
-		orphan = time.AfterFunc(x.upstream.orphanTime(), cancel)
-	})
-	return ctx, func() {
-		stop()
-		mu.Lock()
-		defer mu.Unlock()
-		if orphan != nil {
-			orphan.Stop()
-			x.h.orphans.give()
-		}
-		cancel()
-	}
-}
-
-// informant passes 103 and its like on to a client that can take them. 100 is the server's own affair. The transport may
-// still call it when its call is over, and the answer is no longer there to be added to.
-type informant struct {
-	x    *exchange
-	mu   sync.Mutex
-	over bool
-}
-
-func (i *informant) pass(code int, header textproto.MIMEHeader) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.over || code == http.StatusContinue || !i.x.r.ProtoAtLeast(1, 1) {
-		return nil
-	}
-	h := i.x.w.Header()
-	copyHeader(h, http.Header(header))
-	i.x.w.WriteHeader(code)
-	clear(h)
-	return nil
-}
-
-func (i *informant) end() {
-	i.mu.Lock()
-	i.over = true
-	i.mu.Unlock()
 }
 
 // badGateway says why there is no answer: 504 when time ran out, 502 otherwise.
@@ -255,6 +196,7 @@ func (x *exchange) copyAnswer(res *http.Response) {
 		h["Content-Type"] = nil // or the server would guess one
 	}
 	x.finishHeader(h)
+	x.addDeviceCookie(h)
 	announced := len(res.Trailer)
 	for name := range res.Trailer {
 		h.Add("Trailer", name)
@@ -280,7 +222,7 @@ func (x *exchange) copyAnswer(res *http.Response) {
 
 // finishHeader adds what every answer of the backend carries to the client.
 func (x *exchange) finishHeader(h http.Header) {
-	h["X-Request-Id"] = []string{x.id}
+	h["X-Request-Id"] = x.ids[:]
 	if x.rateLimit != "" {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{x.rateLimitPolicy}, []string{x.rateLimit}
 	}
@@ -310,7 +252,7 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return 
 // copyBody copies the body. What has come is never held back for the rest: that may be a stream which somebody watches.
 func (x *exchange) copyBody(res *http.Response) error {
 	left := res.ContentLength
-	rc := http.NewResponseController(x.w)
+	rc := http.NewResponseController(&x.w)
 	flush := func() error {
 		if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return fmt.Errorf("sending the answer: %w", err)
@@ -386,7 +328,7 @@ func (x *exchange) switchProtocols(res *http.Response, wanted string) error {
 	copyHeader(h, res.Header)
 	h["Connection"], h["Upgrade"] = []string{"Upgrade"}, []string{upgradeOf(res.Header)}
 	x.finishHeader(h)
-	rc := http.NewResponseController(x.w)
+	rc := http.NewResponseController(&x.w)
 	client, buffered, err := rc.Hijack()
 	if err != nil {
 		return failure{status: http.StatusBadGateway, code: "bad_gateway", cause: fmt.Errorf("taking the connection over: %w", err)}

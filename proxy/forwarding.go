@@ -141,6 +141,11 @@ func (f *Forwarding) describe(in http.Header, res clientip.Result, host string, 
 	return d
 }
 
+// Secure reports whether the client's connection is https, by what a trusted peer says of it or by our own listener.
+func (f *Forwarding) Secure(in http.Header, res clientip.Result, secure bool) bool {
+	return f.describe(in, res, "", secure).proto == "https"
+}
+
 // set writes the fields. One array carries all their values.
 func (d description) set(out http.Header) {
 	var values [6]string

@@ -93,7 +93,7 @@ func newGate(t testing.TB, s setup) *gate {
 	g.limiter = limits.NewLimiter(s.store)
 	g.handler = proxy.NewHandler(newPlan(t, s), proxy.Deps{
 		Looks:   proxy.NewLooks(),
-		Limiter: g.limiter, Mode: g.mode, Events: g.events, Log: slog.New(slog.NewJSONHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Limiter: g.limiter, Mode: g.mode, Events: g.events, Record: func(string, string, ...slog.Attr) {}, Log: slog.New(slog.NewJSONHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	return g
 }

@@ -20,22 +20,30 @@ type Handler struct {
 	limiter *limits.Limiter
 	mode    limits.Switchboard
 	events  Events
+	record  Record
+	near    bool
 	log     *slog.Logger
 	looks   *Looks
 	orphans slots
+
+	throttles sparing // refused logins that were taken down lately
 
 	closing  context.Context // done when the handler is closed
 	end      context.CancelFunc
 	switched sync.WaitGroup // connections that speak another protocol now
 }
 
-// Deps is what a handler works with. All fields are required.
+// Deps is what a handler works with. All fields are required but Near.
 type Deps struct {
 	Limiter *limits.Limiter
 	Mode    limits.Switchboard // the kill switch
 	Looks   *Looks
 	Events  Events
+	Record  Record // of events that somebody may want to prove later
 	Log     *slog.Logger
+
+	// Near says that the store answers within this process: nothing is gained by not waiting for it.
+	Near bool
 }
 
 // maxOrphans bounds the upstream calls that go on although their client has hung up [L9].
@@ -43,7 +51,7 @@ const maxOrphans = 256
 
 // NewHandler makes a handler that serves by plan.
 func NewHandler(plan *Plan, d Deps) *Handler {
-	h := &Handler{limiter: d.Limiter, mode: d.Mode, looks: d.Looks, events: d.Events, log: d.Log, orphans: newSlots(maxOrphans)}
+	h := &Handler{limiter: d.Limiter, mode: d.Mode, looks: d.Looks, events: d.Events, record: d.Record, near: d.Near, log: d.Log, orphans: newSlots(maxOrphans)}
 	h.closing, h.end = context.WithCancel(context.Background())
 	h.plan.Store(plan)
 	return h
@@ -123,7 +131,7 @@ func (x *exchange) decide() (*refusal, error) {
 	if err != nil {
 		return nil, failure{status: http.StatusServiceUnavailable, code: "unavailable", retryAfter: retryUnavailable, cause: err}
 	}
-	x.reservation = reservation
+	x.reservation, x.known = reservation, d.Known
 	x.report(attempt, &d)
 	if d.Admitted {
 		return nil, nil

@@ -24,12 +24,13 @@ func (x *exchange) matchPolicies() error {
 		return err
 	}
 	x.in = selector.Input{Header: x.r.Header, RawQuery: x.r.URL.RawQuery, Body: x.body}
+	x.covers = x.only[:0]
 	for _, hit := range hits {
 		policy := x.realm.Policies[hit.Policy]
 		if policy == nil || x.covered(policy) || !x.bodyMatches(hit) {
 			continue
 		}
-		x.covers = append(x.covers, cover{policy: policy, hit: hit})
+		x.covers = append(x.covers, cover{x: x, policy: policy, hit: hit})
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (x *exchange) readBody(hits []route.Hit) error {
 	if most < 0 || !hasBody(x.r) {
 		return nil
 	}
-	rc := http.NewResponseController(x.w)
+	rc := http.NewResponseController(&x.w)
 	if x.bodyTime > 0 {
 		_ = rc.SetReadDeadline(time.Now().Add(x.bodyTime)) // a server without deadlines is one without slow clients
 	}
@@ -110,7 +111,7 @@ func (x *exchange) readBody(hits []route.Hit) error {
 // giveUpBody keeps the server from waiting for the rest of a body, which it would do before and after it has answered.
 func (x *exchange) giveUpBody() {
 	x.rest = unwanted
-	_ = http.NewResponseController(x.w).SetReadDeadline(time.Unix(1, 0))
+	_ = http.NewResponseController(&x.w).SetReadDeadline(time.Unix(1, 0))
 }
 
 func (x *exchange) bodyFailure(err error) error {
@@ -134,6 +135,7 @@ func (x *exchange) identify() error {
 	if err := x.resolveForwarded(); err != nil {
 		return err
 	}
+	x.readDevices() // of the realm that the client may have chosen
 	for i := range x.covers {
 		c := &x.covers[i]
 		x.in.Params = params(c.hit)
@@ -164,17 +166,18 @@ func (x *exchange) readTarget(c *cover) error {
 	if p.Target == nil {
 		return nil
 	}
+	c.targets = c.only[:0]
 	reading := x.reading(c)
 	remembered, err := x.recall(c, reading.State != selector.Missing)
 	switch {
 	case err != nil:
 		return err
-	case remembered != "" && reading.State == selector.Missing:
-		c.targets = append(c.targets, target{value: remembered})
+	case remembered.value != "" && reading.State == selector.Missing:
+		c.targets = append(c.targets, remembered)
 		return nil
-	case remembered != "" && reading.State == selector.Named && reading.Values[0] != remembered:
+	case remembered.value != "" && reading.State == selector.Named && reading.Values[0] != remembered.value:
 		// The backend goes by its session, or by the name: whoever it takes is charged.
-		c.targets = append(c.targets, target{value: remembered}, target{value: reading.Values[0]})
+		c.targets = append(c.targets, remembered, target{value: reading.Values[0]})
 		return nil
 	}
 	if reading.State != selector.Named {
@@ -183,7 +186,7 @@ func (x *exchange) readTarget(c *cover) error {
 	quiet := x.quiet(p)
 	switch reading.State {
 	case selector.Named:
-		c.targets = append(c.targets, target{value: reading.Values[0], named: true})
+		c.targets = append(c.targets, target{value: reading.Values[0], spelling: spelling(reading), named: true})
 		return nil
 	case selector.Missing:
 		switch {
@@ -210,6 +213,17 @@ func (x *exchange) readTarget(c *cover) error {
 		c.targets = append(c.targets, target{value: x.missingValue()})
 	}
 	return nil
+}
+
+// maxSpelling bounds what is kept of how a name was written, in bytes. Nobody's device is trusted for a longer one.
+const maxSpelling = 256
+
+// spelling is how a name was written, if that is clear.
+func spelling(r selector.Reading) string {
+	if len(r.Raw) > maxSpelling {
+		return ""
+	}
+	return r.Raw
 }
 
 // reading is what the selectors of a policy find of its target.

@@ -53,7 +53,7 @@ func (x *exchange) refuseAlike(r *refusal) error {
 	}
 	x.finishHeader(x.w.Header())
 	x.w.Header()["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)} // where the backend's stands, not where the server adds its own
-	_ = answer.Send(x.w, x.r.Method)                                          // the client may be gone; there is no other way to tell it
+	_ = answer.Send(&x.w, x.r.Method)                                         // the client may be gone; there is no other way to tell it
 	return nil
 }
 

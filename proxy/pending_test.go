@@ -177,8 +177,8 @@ func TestPendingOnlyAfterTheRightPassword(t *testing.T) {
 	expect(t, g.codes(session(code("1")), session(code("2")), session(code("3")), from("198.51.100.7", session(code("4")))), "403 403 429 403")
 }
 
-// Without a store for notes the second step goes on, as one that names nobody.
-func TestPendingWithoutNotes(t *testing.T) {
+// Without a store for records the second step goes on, as one that names nobody.
+func TestPendingWithoutRecords(t *testing.T) {
 	store := &forgetful{memstore.New(memstore.Config{})}
 	defer store.Close()
 	s := steps("cookie:session")
@@ -192,11 +192,13 @@ func TestPendingWithoutNotes(t *testing.T) {
 
 type forgetful struct{ *memstore.Store }
 
-func (forgetful) Note(context.Context, string, string, time.Duration) error {
-	return errors.New("no room")
+func (forgetful) Swap(context.Context, []limits.Kept, ...limits.Change) (bool, error) {
+	return false, errors.New("no room")
 }
 
-func (forgetful) Noted(context.Context, string) (string, error) { return "", errors.New("no room") }
+func (forgetful) Load(context.Context, ...string) ([]string, error) {
+	return nil, errors.New("no room")
+}
 
 // What is kept of a session is a digest.
 func TestPendingKeepsADigest(t *testing.T) {
@@ -205,12 +207,12 @@ func TestPendingKeepsADigest(t *testing.T) {
 	s := steps("set_cookie:session")
 	g := newGate(t, setup{backend: backendFunc(stepBackend), store: store, policies: []policy{s.password, s.code}})
 	g.ask(login("bob", "right"))
-	if len(store.keys) != 1 || strings.Contains(store.keys[0], "s-bob") || !strings.HasPrefix(store.keys[0], "default:") {
+	if len(store.keys) != 1 || strings.Contains(store.keys[0], "s-bob") || !strings.HasPrefix(store.keys[0], "pending:default:") {
 		t.Errorf("got keys %q, want one digest of this realm", store.keys)
 	}
 }
 
-// spying keeps the keys of notes and of charges.
+// spying keeps the keys of records and of charges.
 type spying struct {
 	*memstore.Store
 	keys, charged []string
@@ -223,7 +225,9 @@ func (s *spying) Decide(ctx context.Context, a *limits.Attempt) (limits.Decision
 	return s.Store.Decide(ctx, a)
 }
 
-func (s *spying) Note(ctx context.Context, key, text string, ttl time.Duration) error {
-	s.keys = append(s.keys, key)
-	return s.Store.Note(ctx, key, text, ttl)
+func (s *spying) Swap(ctx context.Context, was []limits.Kept, changes ...limits.Change) (bool, error) {
+	for _, c := range changes {
+		s.keys = append(s.keys, c.Key)
+	}
+	return s.Store.Swap(ctx, was, changes...)
 }

@@ -11,6 +11,7 @@ import (
 	"authgate/internal/redact"
 	"authgate/internal/route"
 	"authgate/internal/selector"
+	"authgate/internal/unlock"
 	"authgate/limits"
 )
 
@@ -27,6 +28,8 @@ type Plan struct {
 
 	overrides *selector.Spec // where a body may override the method
 	table     *route.Table
+	devices   *Devices          // nil: no policy asks for one, or trusts one
+	unlock    *unlock.Service   // nil: owners are told nothing
 	clients   *clients.Registry // nil: there are none
 	strangers Strangers
 	knownKey  []byte  // of the digests of known targets
@@ -51,6 +54,11 @@ type PlanConfig struct {
 	// Realms by canonical host name, and the one for every other host; nil: those are refused.
 	Realms map[string]*Realm
 	Rest   *Realm
+
+	// Devices are the browsers that have completed a login; nil: no policy asks for one, or trusts one. Unlock tells owners of
+	// targets whose untrusted bucket filled; nil: nobody is told.
+	Devices *Devices
+	Unlock  *unlock.Service
 
 	// Clients are the confidential clients; nil: none. Forwarder is the header in which those that may do so state an
 	// end user's address.
@@ -113,6 +121,15 @@ type Policy struct {
 
 	Proves bool // a success shows that the target exists
 
+	LoginPage     string         // where people sign in
+	TwoPools      bool           // the failures of trusted devices are counted apart [D2]
+	TrustsDevice  bool           // a success completes a login [D1]
+	FromPending   bool           // whose it is, if the request does not say: the one of the first step
+	SignedIn      *selector.Spec // the same: the one whom the answer names; nil: it does not
+	InspectBytes  int            // most that is read of an answer for that
+	ClearTarget   bool           // a success clears the failures of the one who signed in [D7]
+	RevokeDevices bool           // and ends the trust of all devices of that one
+
 	RateLimitHeaders bool
 	CORSOrigins      []string
 }
@@ -121,6 +138,8 @@ type Policy struct {
 type Cell struct {
 	Rule  *limits.Rule
 	Scope limits.Scope
+
+	AllDevices bool // the rule, of the dimension device, counts those of a user together
 }
 
 // Identity is where a target or a client is read, and what it means that there is none.
@@ -144,7 +163,7 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 	p := &Plan{
 		resolver: cfg.Resolver, forwarding: cfg.Forwarding, allow: cfg.Allow, deny: cfg.Deny, upstream: cfg.Upstream,
 		names: cfg.Names, bodyTime: cfg.BodyTimeout, routes: cfg.Routes, realms: cfg.Realms, rest: cfg.Rest,
-		clients: cfg.Clients, strangers: cfg.Strangers, knownKey: cfg.KnownKey, learns: cfg.Learns,
+		devices: cfg.Devices, unlock: cfg.Unlock, clients: cfg.Clients, strangers: cfg.Strangers, knownKey: cfg.KnownKey, learns: cfg.Learns,
 	}
 	plain := make([]route.Route, len(cfg.Routes))
 	for i, r := range cfg.Routes {

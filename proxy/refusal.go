@@ -25,7 +25,8 @@ func (x *exchange) refusalOf(a *limits.Attempt, d *limits.Decision) *refusal {
 		return nil
 	}
 	rule := a.Charges[worst.Charge].Rule
-	x.refusedBy = &refusal{rule: rule, policy: x.policyNamed(rule.Policy), retryAfter: worst.RetryAfter()}
+	x.refusal = refusal{rule: rule, policy: x.policyNamed(rule.Policy), retryAfter: worst.RetryAfter()}
+	x.refusedBy = &x.refusal
 	return x.refusedBy
 }
 
@@ -45,8 +46,8 @@ func (x *exchange) refuse(r *refusal) error {
 	}
 	h := x.w.Header()
 	x.allowOrigin(r.policy)
-	h["Retry-After"] = []string{strconv.Itoa(r.retryAfter)}
-	h["Cache-Control"] = []string{"no-store"}
+	h["Retry-After"] = x.line(strconv.Itoa(r.retryAfter))
+	h["Cache-Control"] = x.line("no-store")
 	if x.rateLimit != "" {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{x.rateLimitPolicy}, []string{x.rateLimit}
 	}
@@ -124,11 +125,11 @@ const statusClientGone = 499
 // connection closed in its face would lose it [R1].
 func (x *exchange) answer(status int, contentType string, body []byte) {
 	h := x.w.Header()
-	h["Content-Type"] = []string{contentType}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["X-Request-Id"] = []string{x.id}
+	h["Content-Type"] = x.line(contentType)
+	h["Content-Length"] = x.line(strconv.Itoa(len(body)))
+	h["X-Request-Id"] = x.ids[:]
 	if x.sending() {
-		_ = http.NewResponseController(x.w).EnableFullDuplex() // or the server would wait for the body before it sends the header
+		_ = http.NewResponseController(&x.w).EnableFullDuplex() // or the server would wait for the body before it sends the header
 	}
 	x.w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
@@ -152,7 +153,7 @@ func (x *exchange) drain() {
 	if !x.sending() {
 		return
 	}
-	rc := http.NewResponseController(x.w)
+	rc := http.NewResponseController(&x.w)
 	_ = rc.Flush()
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)

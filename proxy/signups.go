@@ -32,6 +32,11 @@ func KnownTarget(key []byte, realm, target string) limits.Fact {
 	return limits.Fact("known:" + realm + ":" + hex.EncodeToString(mac.Sum(nil)[:16]))
 }
 
+// KnownRecord keeps that fact.
+func KnownRecord(fact limits.Fact) limits.Change {
+	return limits.Change{Key: string(fact), Text: "1", TTL: KeepKnown}
+}
+
 // signups adds the charge of a rule about sign-ups, unless the target is known. A request that names nobody, or not
 // outright, is about a stranger [I5].
 func (x *exchange) signups(a *limits.Attempt, c *cover, cell *Cell) {
@@ -47,8 +52,7 @@ func (x *exchange) signups(a *limits.Attempt, c *cover, cell *Cell) {
 		case asked && known:
 			return
 		case !asked && len(a.Facts) < limits.MaxFacts:
-			a.Facts = append(a.Facts, KnownTarget(x.knownKey, x.realm.Name, c.targets[0].value))
-			charge.Unless = len(a.Facts)
+			charge.Unless, charge.Doubt = ask(a, KnownTarget(x.knownKey, x.realm.Name, c.targets[0].value)), true
 		}
 	}
 	a.Charges = append(a.Charges, charge)
@@ -56,12 +60,19 @@ func (x *exchange) signups(a *limits.Attempt, c *cover, cell *Cell) {
 
 // remember keeps that a target exists, once its owner has proved it [M6].
 func (x *exchange) remember(c *cover, v outcome.Verdict) {
-	if v != outcome.Success || !c.policy.Proves || !x.learns || !c.clears() {
+	if v == outcome.Success && c.clears() {
+		x.exists(c.policy, c.targets[0].value)
+	}
+}
+
+// exists keeps that a target exists, if success under the policy proves it and somebody asks.
+func (x *exchange) exists(p *Policy, target string) {
+	if !p.Proves || !x.learns {
 		return
 	}
-	fact := KnownTarget(x.knownKey, x.realm.Name, c.targets[0].value)
+	fact := KnownTarget(x.knownKey, x.realm.Name, target)
 	l := x.h.limiter
 	l.Go(func() {
-		_ = l.Knowledge().Learn(context.Background(), KeepKnown, fact) // the store tells of its failures
+		_, _ = l.Records().Swap(context.Background(), nil, KnownRecord(fact)) // the store tells of its failures
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"authgate/proxy/transport"
@@ -14,9 +15,9 @@ import (
 // Upstream is the backend: where it is, how it is reached, and how many calls it gets at once. It belongs to
 // the program rather than to a plan, so that connections outlive a reload that does not concern them.
 type Upstream struct {
-	cfg   UpstreamConfig
-	via   http.RoundTripper
-	slots chan struct{}
+	cfg      UpstreamConfig
+	via      http.RoundTripper
+	inFlight atomic.Int64
 }
 
 // UpstreamConfig says where the backend is and what it is given. Zero times mean no limit.
@@ -43,7 +44,8 @@ type UpstreamConfig struct {
 // NewUpstream makes the backend's side. Nothing is dialled until the first request.
 func NewUpstream(cfg UpstreamConfig) *Upstream {
 	cfg.SecretHeader.Name = http.CanonicalHeaderKey(cfg.SecretHeader.Name)
-	u := &Upstream{cfg: cfg, via: cfg.Transport, slots: make(chan struct{}, max(1, cfg.MaxInFlight))}
+	cfg.MaxInFlight = max(1, cfg.MaxInFlight)
+	u := &Upstream{cfg: cfg, via: cfg.Transport}
 	if u.via == nil {
 		u.via = newTransport(cfg)
 	}
@@ -121,15 +123,14 @@ func (u *Upstream) Close() {
 
 // take takes a slot for one call; false when all are taken.
 func (u *Upstream) take() bool {
-	select {
-	case u.slots <- struct{}{}:
-		return true
-	default:
+	if u.inFlight.Add(1) > int64(u.cfg.MaxInFlight) {
+		u.give()
 		return false
 	}
+	return true
 }
 
-func (u *Upstream) give() { <-u.slots }
+func (u *Upstream) give() { u.inFlight.Add(-1) }
 
 // orphanTime is how long a call may go on after its client has hung up.
 func (u *Upstream) orphanTime() time.Duration {
@@ -141,7 +142,7 @@ func (u *Upstream) orphanTime() time.Duration {
 
 // address fills in where a request goes.
 func (u *Upstream) address(out *http.Request, in *http.Request) {
-	out.URL = requestURL(in)
+	requestURL(out.URL, in)
 	switch u.cfg.URL.Scheme {
 	case "unix":
 		out.URL.Scheme, out.URL.Host = "http", "unix"
@@ -162,12 +163,12 @@ func (u *Upstream) address(out *http.Request, in *http.Request) {
 	}
 }
 
-// requestURL is the path and query of a request, spelled as they came.
-func requestURL(in *http.Request) *url.URL {
-	u := &url.URL{Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery}
+// requestURL makes u the path and query of a request, spelled as they came.
+func requestURL(u *url.URL, in *http.Request) {
+	*u = url.URL{Path: in.URL.Path, RawPath: in.URL.RawPath, RawQuery: in.URL.RawQuery, ForceQuery: in.URL.ForceQuery}
 	if in.RequestURI == "*" {
 		u.Opaque = "*"
-		return u
+		return
 	}
 	// Path and RawPath lose a spelling that Go would not have chosen. Opaque keeps it, but cannot begin with
 	// two slashes, which would make it an authority.
@@ -182,7 +183,6 @@ func requestURL(in *http.Request) *url.URL {
 			u.Opaque = raw
 		}
 	}
-	return u
 }
 
 // prefix puts the base's path in front, without doubling or losing a slash.

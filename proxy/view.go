@@ -11,14 +11,9 @@ import (
 )
 
 // view is what the rules of a policy's outcome may ask about the request.
-type view struct {
-	x *exchange
-	c *cover
-}
+type view cover
 
 var _ outcome.RequestView = (*view)(nil)
-
-func (x *exchange) view(c *cover) *view { return &view{x, c} }
 
 func (v *view) Method() string { return strings.ToUpper(v.x.r.Method) }
 
@@ -32,7 +27,7 @@ func (v *view) JSON(pointer string) []string { return v.read("json:" + pointer) 
 
 // read looks a value up with the selector that the plan has compiled for it.
 func (v *view) read(text string) []string {
-	spec := v.c.policy.Views[text]
+	spec := v.policy.Views[text]
 	if spec == nil {
 		return nil
 	}
@@ -41,7 +36,7 @@ func (v *view) read(text string) []string {
 
 // Values yields what the request may have put into the answer.
 func (v *view) Values(yield func(string) bool) {
-	for _, p := range v.c.hit.Params {
+	for _, p := range v.hit.Params {
 		if !yield(p.Value) {
 			return
 		}

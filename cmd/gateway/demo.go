@@ -48,7 +48,7 @@ func runDemo(c *call) error {
 	if err != nil {
 		return fmt.Errorf("preparing the demo: %w", err)
 	}
-	err = c.serve(ctx, cfg, "", func(g *gateway.Gateway, token string) {
+	err = c.serve(ctx, cfg, &follower{}, func(g *gateway.Gateway, token string) {
 		fmt.Fprintf(c.stdout, demoText, g.Addr(), g.AdminAddr(), token)
 	})
 	end()

@@ -27,13 +27,16 @@ func runGateway(c *call) error {
 	if err := c.parse(f, 0); err != nil {
 		return err
 	}
+	files := follow(*file)
+	defer files.stop()
 	cfg, err := c.load(*file, *upstream)
 	if err != nil {
 		return err
 	}
+	files.uses(cfg)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	return c.serve(ctx, cfg, *file, nil)
+	return c.serve(ctx, cfg, files, nil)
 }
 
 // load reads the configuration, and prints what is wrong with it.
@@ -77,14 +80,20 @@ func (c *call) told(warnings config.Warnings, err error) error {
 	return nil
 }
 
-// serve runs a gateway until ctx is done. started, if not nil, is called once it listens.
-func (c *call) serve(ctx context.Context, cfg *config.Config, file string, started func(g *gateway.Gateway, token string)) error {
+// serve runs a gateway until ctx is done, and reloads it when it is told to or when files change. started, if not nil, is called
+// once it listens.
+func (c *call) serve(ctx context.Context, cfg *config.Config, files *follower, started func(g *gateway.Gateway, token string)) error {
+	defer runtime.KeepAlive(reserveHeap())
 	log := newLogger(cfg, c.stderr)
 	token := ""
 	if len(cfg.Admin.Tokens) == 0 {
 		token = newToken()
 	}
-	g, err := gateway.New(cfg, gateway.Options{Log: log, Build: build(), AdminToken: token})
+	sockets, err := inherited()
+	if err != nil {
+		return err
+	}
+	g, err := gateway.New(cfg, gateway.Options{Log: log, Build: build(), AdminToken: token, Listeners: sockets})
 	if err != nil {
 		return err
 	}
@@ -108,7 +117,13 @@ func (c *call) serve(ctx context.Context, cfg *config.Config, file string, start
 	for {
 		select {
 		case <-hangUps:
-			reload(g, log, file)
+			if err := g.ReopenFiles(); err != nil {
+				log.Error("reopening files failed", "error", err)
+			}
+			reload(g, log, files)
+			continue
+		case <-files.changed:
+			reload(g, log, files)
 			continue
 		case err = <-g.Failed():
 		case <-ctx.Done():
@@ -127,14 +142,12 @@ func (c *call) serve(ctx context.Context, cfg *config.Config, file string, start
 }
 
 // reload reads the file again and makes the gateway follow it; a bad one changes nothing and is told.
-func reload(g *gateway.Gateway, log *slog.Logger, file string) {
-	if err := g.ReopenFiles(); err != nil {
-		log.Error("reopening files failed", "error", err)
-	}
-	if file == "" {
+func reload(g *gateway.Gateway, log *slog.Logger, files *follower) {
+	if files.file == "" {
 		return
 	}
-	cfg, warnings, err := config.Load(file)
+	files.begin()
+	cfg, warnings, err := config.Load(files.file)
 	for _, w := range warnings {
 		log.Warn("configuration", "warning", w.String())
 	}
@@ -147,6 +160,7 @@ func reload(g *gateway.Gateway, log *slog.Logger, file string) {
 		log.Error("configuration not reloaded; the old one stays in force", "error", err)
 		return
 	}
+	files.uses(cfg)
 	log.Info("configuration reloaded")
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"authgate/internal/acmetest"
 	"authgate/internal/valkeytest"
 )
 
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 //	valkey start | kill | restart     a real server at $VALKEY
 //	ready URL                         waits until it answers 200
 //	to URL                            the gateway that requests go to from now on
+//	browser NAME                      whose cookies requests carry from now on, each with a jar of its own; at first nobody's
+//	cookie NAME [VALUE]               changes a cookie of the browser; alone: deletes it; flip: turns a bit of it; of:OTHER: takes
+//	                                  that of another browser
 //	header [NAME VALUE]               sent with every request from now on; alone: none
 //	POST PATH [NAME=VALUE...]         a form; one argument that begins with { is sent as JSON
 //	GET PATH, DELETE PATH
@@ -42,7 +46,7 @@ func TestMain(m *testing.M) {
 //	within DURATION                   the last request, repeat or parallel took no longer
 //	logged FILE N REGEXP              waits until FILE has N lines that match, and no more
 //
-// $A, $B and $C are free addresses, $AA, $BB and $CC more of them.
+// and those of authority_test.go. $A, $B and $C are free addresses, $AA, $BB and $CC more of them, $A_PORT and so on their ports.
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/stories",
@@ -57,14 +61,17 @@ func TestStories(t *testing.T) {
 				}
 				defer l.Close() // after all are taken, so that none comes twice
 				e.Setenv(name, l.Addr().String())
+				e.Setenv(name+"_PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 			}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"valkey": on((*story).valkey), "ready": on((*story).ready), "to": on((*story).to), "header": on((*story).header),
+			"browser": on((*story).browser), "cookie": on((*story).cookie),
 			"POST": on((*story).post), "GET": on((*story).get), "DELETE": on((*story).del),
 			"repeat": on((*story).repeat), "parallel": on((*story).parallel),
 			"want": on((*story).want), "wantheader": on((*story).wantHeader), "wantbody": on((*story).wantBody),
+			"authority": on((*story).runAuthority), "pair": on((*story).makePair),
 			"wantcount": on((*story).wantCount), "within": on((*story).within), "logged": on((*story).logged),
 		},
 	})
@@ -75,8 +82,13 @@ type story struct {
 	t      *testing.T
 	client *http.Client
 	server *valkeytest.Server
-	base   string
-	extra  http.Header
+
+	authority *acmetest.Authority
+
+	base  string
+	extra http.Header
+	jar   map[string]string            // the cookies of the browser, by name; nil: none are kept
+	jars  map[string]map[string]string // those of all browsers
 
 	status int
 	answer http.Header
@@ -138,6 +150,36 @@ func (s *story) header(_ *testscript.TestScript, args []string) {
 	s.extra.Set(args[0], args[1])
 }
 
+// browser keeps cookies by name alone: a story has one site.
+func (s *story) browser(_ *testscript.TestScript, args []string) {
+	if s.jars == nil {
+		s.jars = make(map[string]map[string]string)
+	}
+	if s.jars[args[0]] == nil {
+		s.jars[args[0]] = make(map[string]string)
+	}
+	s.jar = s.jars[args[0]]
+}
+
+func (s *story) cookie(ts *testscript.TestScript, args []string) {
+	old, ok := s.jar[args[0]]
+	switch {
+	case len(args) == 1:
+		delete(s.jar, args[0])
+	case args[1] == "flip" && !ok:
+		ts.Fatalf("the browser has no cookie %s", args[0])
+	case args[1] == "flip":
+		b := []byte(old)
+		b[len(b)/2] ^= 1
+		s.jar[args[0]] = string(b)
+	default:
+		s.jar[args[0]] = strings.TrimPrefix(args[1], "=")
+		if from, theft := strings.CutPrefix(args[1], "of:"); theft {
+			s.jar[args[0]] = s.jars[from][args[0]]
+		}
+	}
+}
+
 func (s *story) post(ts *testscript.TestScript, args []string) {
 	s.do(ts, http.MethodPost, args[0], args[1:])
 }
@@ -172,11 +214,23 @@ func (s *story) request(base, method, path string, fields []string) (int, http.H
 	for name, values := range s.extra {
 		r.Header[name] = values
 	}
+	for name, value := range s.jar {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
 	res, err := s.client.Do(r)
 	if err != nil {
 		return 0, nil, "", err
 	}
 	defer res.Body.Close()
+	for _, c := range res.Cookies() {
+		switch {
+		case s.jar == nil:
+		case c.MaxAge < 0:
+			delete(s.jar, c.Name)
+		default:
+			s.jar[c.Name] = c.Value
+		}
+	}
 	b, err := io.ReadAll(res.Body)
 	return res.StatusCode, res.Header, string(b), err
 }

@@ -57,6 +57,9 @@ func (b *builder) build() *Config {
 	b.checkClaims(cfg.Realms)
 	b.checkForwarder(&doc.Forwarder)
 	b.checkSignups(&doc.Signups)
+	b.checkDevice(&doc.Device)
+	b.checkUnlock(&doc.Unlock, cfg.Policies)
+	b.checkAudit(&doc.Audit)
 	return cfg
 }
 
@@ -65,8 +68,8 @@ func (b *builder) policy(name string, node *policyNode) Policy {
 	p := Policy{
 		Name: name, Preset: node.preset, Enabled: node.Enabled, Global: node.Scope == "global",
 		OnAmbiguous: OnAmbiguous(node.OnAmbiguous), MaxBody: int(node.MaxBody),
-		IdentityFrom: node.IdentityFrom, OnSuccess: node.OnSuccess, BackendLock: BackendLock(node.BackendLock),
-		Mode: b.doc.Mode, OwnMode: node.Mode != "",
+		BackendLock: BackendLock(node.BackendLock),
+		Mode:        b.doc.Mode, OwnMode: node.Mode != "",
 		PendingWait: b.doc.Store.PendingWait,
 		Uniform:     node.Uniform, Silent: node.Silent,
 		RateLimitHeaders: node.RateLimitHeaders, CORSOrigins: node.CORSOrigins,
@@ -78,6 +81,7 @@ func (b *builder) policy(name string, node *policyNode) Policy {
 		p.PendingWait = *node.PendingWait
 	}
 	p.OnOutage = outage(node.OnOutage, b.doc.Store.OnOutage)
+	p.UniformTemplate = b.origins[path+".uniform"].Preset != ""
 	b.answer(path+".uniform", mimic.Failure, &node.Uniform)
 	b.answer(path+".silent", mimic.Success, &node.Silent)
 	b.protectPreset(node, path)
@@ -85,6 +89,7 @@ func (b *builder) policy(name string, node *policyNode) Policy {
 	b.match(&p, node, path)
 	b.identities(&p, node, path)
 	b.outcome(&p, node, path)
+	b.completion(&p, node, path)
 	b.checkOrigins(node, path)
 	b.lint(&p, path)
 	return p

@@ -57,7 +57,7 @@ type (
 		Target       cell `yaml:"target"`
 		TargetSource cell `yaml:"target_source"`
 		Client       cell `yaml:"client"`
-		Device       cell `yaml:"device" later:"true"`
+		Device       cell `yaml:"device"`
 	}
 	factorCells struct {
 		Source       cell `yaml:"source"`

@@ -35,9 +35,14 @@ type Config struct {
 	Unlock            Unlock
 	Telemetry         Telemetry
 
-	shown   *view // the whole document without its secrets, which must not be where the fmt package finds them
+	files   []string // those of values written as file:PATH
+	shown   *view    // the whole document without its secrets, which must not be where the fmt package finds them
 	origins map[string]Origin
 }
+
+// Files are the files that values were read from, written as file:PATH. A change of one is a change of the configuration. The
+// main file and certificates are not among them.
+func (c *Config) Files() []string { return slices.Clone(c.files) }
 
 // Mode says whether refusals are real.
 type Mode string
@@ -72,6 +77,8 @@ func Parse(name string, data []byte, opts Options) (*Config, Warnings, error) {
 	if err := r.err(); err != nil {
 		return nil, nil, err // what a torn file lacks says nothing
 	}
+	var files []string
+	opts.refs = &files
 	doc := newDocument()
 	for _, layer := range presetLayers(r, root) {
 		layer.decode(r, doc, opts)
@@ -86,6 +93,8 @@ func Parse(name string, data []byte, opts Options) (*Config, Warnings, error) {
 	if err := r.err(); err != nil {
 		return nil, warnings, err
 	}
+	slices.Sort(files)
+	cfg.files = slices.Compact(files)
 	cfg.shown = showDocument(r, doc, opts.later)
 	return cfg, warnings, nil
 }

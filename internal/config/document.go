@@ -25,8 +25,8 @@ type document struct {
 	Clients     []Client           `yaml:"clients"`
 	Forwarder   Forwarder          `yaml:"forwarder"`
 	Signups     Signups            `yaml:"signups"`
-	Device      Device             `yaml:"device" later:"true"`
-	Unlock      Unlock             `yaml:"unlock" later:"true"`
+	Device      Device             `yaml:"device"`
+	Unlock      Unlock             `yaml:"unlock"`
 	Admin       Admin              `yaml:"admin"`
 	Log         Log                `yaml:"log"`
 	Audit       Audit              `yaml:"audit"`
@@ -99,11 +99,11 @@ type policyNode struct {
 	Outcome          []outcome.Rule    `yaml:"outcome" items:"100"`
 	UnknownAs        string            `yaml:"unknown_as" enum:"neutral|failure|success"`
 	Proves           *bool             `yaml:"proves"`
-	TrustsDevice     *bool             `yaml:"trusts_device" later:"true"`
-	IdentityFrom     []string          `yaml:"identity_from" items:"32" later:"true"`
+	TrustsDevice     *bool             `yaml:"trusts_device"`
+	IdentityFrom     []string          `yaml:"identity_from" items:"32"`
 	InspectBytes     Size              `yaml:"inspect_bytes" min:"1KiB" max:"1MiB"`
 	PinHeaders       map[string]string `yaml:"pin_headers"`
-	OnSuccess        []string          `yaml:"on_success" enum:"clear_target|revoke_devices" later:"true"`
+	OnSuccess        []string          `yaml:"on_success" enum:"clear_target|revoke_devices"`
 	BackendLock      backendLockNode   `yaml:"backend_lock"`
 	Mode             Mode              `yaml:"mode" enum:"|enforce|log-only"`
 	OnOutage         string            `yaml:"on_outage" enum:"|local|allow|deny"`

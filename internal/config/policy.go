@@ -34,8 +34,8 @@ type Policy struct {
 	Outcome      outcome.Config
 	Proves       bool // a success shows that the target exists [M6]
 	TrustsDevice bool // a success completes a login [D1]
-	IdentityFrom []string
-	OnSuccess    []string    // of clear_target, revoke_devices
+	Identity     IdentityFrom
+	OnSuccess    OnSuccess
 	BackendLock  BackendLock // the backend's own lock, as far as it is known
 
 	Mode    Mode // the policy's own, else the global one
@@ -44,6 +44,7 @@ type Policy struct {
 	OnOutage         limits.Outage
 	PendingWait      time.Duration // longest stay in the waiting room [L8]; 0: none
 	Uniform          Answer
+	UniformTemplate  bool // Uniform is the preset's, and holds until an answer was learned
 	Silent           Answer
 	RateLimitHeaders bool     // send RateLimit and RateLimit-Policy [R1]
 	CORSOrigins      []string // scheme://host[:port], or *, that may read a refusal
@@ -74,6 +75,21 @@ type ClientID struct {
 type Pending struct {
 	Key selector.Selector // its Kind is 0: nowhere
 	TTL time.Duration
+}
+
+// IdentityFrom says who signed in, where the request does not [D1] [D7].
+type IdentityFrom struct {
+	Pending  bool                // whoever gave the right password in the first step
+	Response []selector.Selector // in the answer
+}
+
+// Any reports whether anything says who signed in.
+func (i *IdentityFrom) Any() bool { return i.Pending || len(i.Response) > 0 }
+
+// OnSuccess is what else a success does, to the one who signed in [D7].
+type OnSuccess struct {
+	ClearTarget   bool // the failures of the target, in all policies of the realm, are forgotten
+	RevokeDevices bool // no device is trusted for the user any more
 }
 
 // BackendLock is the lock of an account by the backend itself. The zero value: none that is known.

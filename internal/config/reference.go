@@ -19,6 +19,8 @@ type Options struct {
 	ReadFile func(path string) ([]byte, error)
 
 	later bool // accept what this version does not support, to test that it decodes
+
+	refs *[]string // collects the files that values are read from; nil: nobody asks
 }
 
 // maxReferenced bounds a file that a value or a certificate is read from.
@@ -48,6 +50,9 @@ func (o *Options) resolve(s string) (text string, isRef bool, err error) {
 		return trimEnd(value), true, nil
 	}
 	if path, ok := strings.CutPrefix(s, "file:"); ok {
+		if o.refs != nil {
+			*o.refs = append(*o.refs, path)
+		}
 		data, err := o.readFile(path)
 		if err != nil {
 			return "", true, fmt.Errorf("the file cannot be read; make it readable, or write the value here: %w", err)

@@ -67,6 +67,9 @@ func (b *builder) rules(policy string, layers ...classCells) (rules []limits.Rul
 	return rules, origins
 }
 
+// maxDeviceFailures is what other failure rules may have as well [M4]; the limiter takes more, for all devices of a user together.
+const maxDeviceFailures = 1000
+
 func (b *builder) checkRule(path string, node *ruleNode, rule *limits.Rule) {
 	if b.broken[path] {
 		return
@@ -77,6 +80,9 @@ func (b *builder) checkRule(path string, node *ruleNode, rule *limits.Rule) {
 			key, message = "", err.Error()
 		}
 		b.wrong(strings.TrimSuffix(path+"."+key, "."), "%s", message)
+	}
+	if rule.Dimension == limits.Device && !rule.Signal && rule.Limit > maxDeviceFailures {
+		b.wrong(path+".limit", "%d is out of range; use 1..%d", rule.Limit, maxDeviceFailures)
 	}
 	if rule.Signal && node.Refuse != "" {
 		b.wrong(path+".refuse", "says how to refuse, but a signal never does; leave refuse out")

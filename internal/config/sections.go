@@ -19,16 +19,16 @@ type Server struct {
 	MaxHeaderBytes    Size               `yaml:"max_header_bytes" min:"4KiB" max:"16MiB"`
 	ShutdownGrace     time.Duration      `yaml:"shutdown_grace" max:"1h"`
 	ProxyProtocol     clientip.PrefixSet `yaml:"proxy_protocol" ref:"true"` // balancers that must send a PROXY header
-	TLS               ServerTLS          `yaml:"tls" later:"true"`
+	TLS               ServerTLS          `yaml:"tls"`
 }
 
 // ServerTLS is how the public listener gets its certificates.
 type ServerTLS struct {
 	Mode         string        `yaml:"mode" enum:"off|files|acme"`
-	Certificates []Certificate `yaml:"certificates"`
+	Certificates []Certificate `yaml:"certificates" items:"1000"` // mode files: the first is for clients that name no host, or none that is known
 	ACME         ACME          `yaml:"acme"`
-	HSTS         string        `yaml:"hsts"` // value of Strict-Transport-Security; empty: not sent
-	RedirectFrom string        `yaml:"redirect_from" ref:"true"`
+	HSTS         string        `yaml:"hsts"`                     // value of Strict-Transport-Security; empty: not sent
+	RedirectFrom string        `yaml:"redirect_from" ref:"true"` // host:port of a plain listener; empty: none
 }
 
 // Certificate is a pair of PEM files.
@@ -39,12 +39,12 @@ type Certificate struct {
 
 // ACME is how certificates are ordered.
 type ACME struct {
-	Domains   []string `yaml:"domains"`
-	Email     string   `yaml:"email"`
-	Directory string   `yaml:"directory" ref:"true"` // empty: Let's Encrypt production
-	CAFile    string   `yaml:"ca_file"`
+	Domains   []string `yaml:"domains" items:"100"`  // host names, each with a certificate of its own; no others are ever ordered
+	Email     string   `yaml:"email" ref:"true"`     // of the account; empty: none
+	Directory string   `yaml:"directory" ref:"true"` // https; empty: Let's Encrypt production
+	CAFile    string   `yaml:"ca_file"`              // trusted for the directory beside the system's roots
 	Storage   string   `yaml:"storage" enum:"file|valkey"`
-	Path      string   `yaml:"path"`
+	Path      string   `yaml:"path"` // of storage file; empty: the user's data directory
 }
 
 // Upstream is the backend.
@@ -95,9 +95,9 @@ func (c *ClientIP) Walk() clientip.Config {
 type Store struct {
 	Backend     string        `yaml:"backend" enum:"memory|valkey"`
 	MaxEntries  int           `yaml:"max_entries" min:"1000" max:"1000000000"` // of the local store
-	File        string        `yaml:"file" later:"true"`
-	OnOutage    string        `yaml:"on_outage" enum:"local|allow|deny"` // see Policy.OnOutage for what holds
-	PendingWait time.Duration `yaml:"pending_wait" max:"1m"`             // see Policy.PendingWait for what holds
+	File        string        `yaml:"file"`                                    // memory store: what survives a restart; empty: nothing
+	OnOutage    string        `yaml:"on_outage" enum:"local|allow|deny"`       // see Policy.OnOutage for what holds
+	PendingWait time.Duration `yaml:"pending_wait" max:"1m"`                   // see Policy.PendingWait for what holds
 	Valkey      Valkey        `yaml:"valkey"`
 	Identifiers string        `yaml:"identifiers" enum:"plain|hashed" later:"hashed"`
 	HashKey     Secret        `yaml:"hash_key"` // at least 16 bytes; empty: made once, kept in the store
@@ -121,7 +121,7 @@ type Admin struct {
 	Listen string   `yaml:"listen" ref:"true"`   // host:port
 	Tokens []Token  `yaml:"tokens" items:"1000"` // empty: one is made for this run
 	Hosts  []string `yaml:"hosts" items:"1000"`  // accepted Host values; empty: loopback names and the listen address
-	TLS    KeyPair  `yaml:"tls" later:"true"`
+	TLS    KeyPair  `yaml:"tls"`
 	UI     bool     `yaml:"ui" later:"true"`
 }
 
@@ -147,9 +147,9 @@ type Log struct {
 
 // Audit is where audit events go besides the log.
 type Audit struct {
-	File    string `yaml:"file"`                 // appended to; empty: none
-	Webhook Secret `yaml:"webhook" later:"true"` // such addresses often carry a key
-	Secret  Secret `yaml:"secret" later:"true"`
+	File    string `yaml:"file"`    // appended to; empty: none
+	Webhook Secret `yaml:"webhook"` // such addresses often carry a key; empty: none
+	Secret  Secret `yaml:"secret"`  // signs what the webhook gets
 }
 
 // Telemetry is where traces go.

@@ -48,6 +48,7 @@ func (b *builder) checkServer(s *Server) {
 		}
 		seen[addr] = true
 	}
+	b.checkServerTLS(s)
 }
 
 // checkListen takes host:port, where the host may be empty and the port 0.
@@ -194,6 +195,9 @@ func (b *builder) checkStore(s *Store) {
 	if n := len(s.HashKey); n > 0 && n < 16 {
 		b.wrong("store.hash_key", "is short enough to guess; use at least 16 bytes")
 	}
+	if s.File != "" && s.Backend != "memory" {
+		b.wrong("store.file", "is for the memory store, but store.backend is %s, which keeps everything itself; leave file out", s.Backend)
+	}
 	if _, set := b.origins[path]; set && s.Backend != "valkey" {
 		b.warnf(path, "is set, but store.backend is %s; set backend: valkey to use it", s.Backend)
 	}
@@ -235,6 +239,7 @@ func (b *builder) checkAdmin(a *Admin) {
 	for i, host := range a.Hosts {
 		b.checkHost(b.itemPath("admin.hosts", i), host)
 	}
+	b.checkPair("admin.tls", a.TLS.Cert, a.TLS.Key)
 }
 
 // Digest is the SHA-256 of the token.

@@ -228,6 +228,9 @@ func (x *explainer) policy(c *proxy.Covered) ExplainedPolicy {
 	}
 	for _, s := range x.e.Skipped {
 		if s.Rule.Policy == c.Policy {
+			if s.AllDevices {
+				s.Why += "; this is " + allDevicesNote
+			}
 			out.Skipped = append(out.Skipped, SkippedRule{RuleView: viewRule(x.cfg, &x.at, s.Rule), Why: s.Why})
 		}
 	}
@@ -244,11 +247,21 @@ func (x *explainer) bucket(b *proxy.Bucket) ExplainedBucket {
 	if b.Rule.Kind() == limits.KindFailures {
 		out.ID = base64.RawURLEncoding.EncodeToString([]byte(b.Key))
 	}
-	if b.Strangers {
+	switch {
+	case b.Strangers:
 		out.Note = x.strangersNote()
+	case b.AllDevices:
+		out.Note = allDevicesNote + ", only if the browser is trusted for the target"
+	case b.Trusted:
+		out.Note = "counts only if the browser is trusted for the target"
+	case b.Untrusted:
+		out.Note = "counts only if the browser is not trusted for the target"
 	}
 	return out
 }
+
+// allDevicesNote says what no line of the file does.
+const allDevicesNote = "what all devices of the user have together, five times what each has"
 
 // find is the policy of that name.
 func (x *explainer) find(policy string) *config.Policy {

@@ -8,18 +8,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/net/netutil"
-
 	"authgate/admin"
-	"authgate/clientip/proxyproto"
+	"authgate/internal/certs"
 	"authgate/internal/config"
 	"authgate/internal/metrics"
 	"authgate/internal/notify"
 	"authgate/internal/redact"
+	"authgate/internal/unlock"
 	"authgate/limits"
 	"authgate/proxy"
 )
@@ -34,6 +32,7 @@ type Gateway struct {
 	limiter *limits.Limiter
 	metrics *metrics.Metrics
 	audit   *notify.Audit
+	unlock  *unlock.Service // nil: owners are told nothing
 
 	looks      *proxy.Looks
 	strangers  atomic.Pointer[strangers]
@@ -44,8 +43,14 @@ type Gateway struct {
 	handler  *proxy.Handler
 	public   *http.Server
 	private  *http.Server
+	edge     edge
+	conns    connections    // of the public server
+	open     []net.Listener // of the public server
+	serving  sync.WaitGroup // the goroutines that accept from them
+	given    []net.Listener // Options.Listeners
 	addrs    []net.Addr
 	admin    net.Addr
+	redirect net.Addr
 
 	ready    atomic.Bool
 	failures chan error // of a listener that ended by itself
@@ -57,6 +62,7 @@ type Options struct {
 	Build      map[string]string // shown by /meta/version
 	AdminToken string            // a token for this run, when none is configured
 	Transport  http.RoundTripper // in place of the network to the backend, for tests
+	Listeners  []net.Listener    // handed over by who started the program; each stands for the address that it listens at
 
 	// Now takes the place of the stores' clock; only tests of rules over time set it.
 	Now func() limits.Millis
@@ -68,16 +74,24 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.audit, err = notify.NewAudit(g.log, g.names(cfg), cfg.Audit.File); err != nil {
+	if err := g.startNotices(cfg); err != nil {
 		_ = g.stores.Close()
 		return nil, err
 	}
-	g.public = newServer(cfg, g.handler, g.log)
+	if g.edge, err = newEdge(cfg); err != nil {
+		return nil, errors.Join(err, g.stopNotices(), g.stores.Close())
+	}
+	g.public = newServer(cfg, g.handler, g.errorLog(cfg))
+	g.conns.watch(g.public)
 	ctx, cancel := context.WithCancel(context.Background())
 	g.background = cancel
 	g.work.Go(func() { g.learn(ctx) })
 	g.warnLooks()
-	g.private = newAdminServer(g.adminHandler(cfg, opts.AdminToken), g.log)
+	if len(g.edge.fromFiles()) > 0 {
+		g.work.Go(func() { g.watchCertificates(ctx) })
+	}
+	g.given = opts.Listeners
+	g.private = newAdminServer(g.adminHandler(cfg, opts.AdminToken), g.errorLog(cfg))
 	return g, nil
 }
 
@@ -108,7 +122,7 @@ func assemble(cfg *config.Config, opts Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.handler = proxy.NewHandler(plan, proxy.Deps{Limiter: g.limiter, Mode: g.stores.mode, Looks: g.looks, Events: g.metrics, Log: g.log})
+	g.handler = proxy.NewHandler(plan, proxy.Deps{Limiter: g.limiter, Mode: g.stores.mode, Looks: g.looks, Events: g.metrics, Record: g.auditEvent, Log: g.log, Near: cfg.Store.Backend == "memory"})
 	return g, nil
 }
 
@@ -119,60 +133,6 @@ func (g *Gateway) names(cfg *config.Config) redact.Names {
 		mode = redact.Plain
 	}
 	return redact.New(mode, g.keys.names)
-}
-
-// Start listens and serves. The gateway is ready when it returns nil.
-func (g *Gateway) Start() error {
-	cfg := g.cfg.Load()
-	var listeners []net.Listener
-	fail := func(err error) error {
-		for _, l := range listeners {
-			_ = l.Close()
-		}
-		return err
-	}
-	for _, address := range append(append([]string(nil), cfg.Server.Listen...), cfg.Admin.Listen) {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return fail(fmt.Errorf("listening: %w", err))
-		}
-		listeners = append(listeners, l)
-	}
-	last := len(listeners) - 1
-	for _, l := range listeners[:last] {
-		g.addrs = append(g.addrs, l.Addr())
-		go g.serve(g.public, g.guard(cfg, l))
-	}
-	g.admin = listeners[last].Addr()
-	go g.serve(g.private, listeners[last])
-	g.ready.Store(true)
-	return nil
-}
-
-// guard bounds a public listener and has it read the balancers' headers.
-func (g *Gateway) guard(cfg *config.Config, l net.Listener) net.Listener {
-	l = netutil.LimitListener(l, cfg.Server.MaxConnections)
-	if cfg.Server.ProxyProtocol.Empty() {
-		return l
-	}
-	names := g.names(cfg)
-	return proxyproto.NewListener(l, cfg.Server.ProxyProtocol, func(peer net.Addr, err error) {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err // without the addresses
-		}
-		addr, _ := netip.ParseAddrPort(peer.String())
-		g.log.LogAttrs(context.Background(), slog.LevelDebug, "connection refused", names.Address("peer", addr.Addr()), slog.Any("error", err))
-	})
-}
-
-func (g *Gateway) serve(s *http.Server, l net.Listener) {
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		select {
-		case g.failures <- fmt.Errorf("serving %s: %w", l.Addr(), err):
-		default:
-		}
-	}
 }
 
 // Handler is the public side without a listener, for programs and tests that bring their own.
@@ -198,10 +158,18 @@ func (g *Gateway) Addrs() []net.Addr { return g.addrs }
 // AdminAddr is the address of the admin listener. It is nil before Start.
 func (g *Gateway) AdminAddr() net.Addr { return g.admin }
 
+// RedirectAddr is the address of the plain listener that redirects to https. It is nil where there is none.
+func (g *Gateway) RedirectAddr() net.Addr { return g.redirect }
+
 // Stop ends the gateway: not ready first, then no new connections, then it waits for requests and settlements under way
 // until ctx is done, and closes what is left.
 func (g *Gateway) Stop(ctx context.Context) error {
 	g.ready.Store(false)
+	for _, l := range g.open {
+		_ = l.Close()
+	}
+	g.serving.Wait()
+	g.conns.leave(ctx)
 	err := g.public.Shutdown(ctx)
 	if err != nil {
 		_ = g.public.Close()
@@ -213,9 +181,10 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	}
 	g.background()
 	g.work.Wait()
+	g.edge.end(ctx)
 	_ = g.private.Close()
 	g.upstream.Close()
-	return errors.Join(err, g.stores.Close(), g.audit.Close())
+	return errors.Join(err, g.stopNotices(), g.stores.Close())
 }
 
 // Reload makes the gateway follow another configuration, whole or not at all [A7]. Counters live on. What a running process
@@ -227,6 +196,9 @@ func (g *Gateway) Reload(cfg *config.Config) (err error) {
 	}
 	plan, err := g.plan(cfg)
 	if err != nil {
+		return err
+	}
+	if err := certs.Reload(g.edge.fromFiles()...); err != nil {
 		return err
 	}
 	g.handler.Swap(plan)

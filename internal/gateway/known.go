@@ -95,7 +95,7 @@ const (
 	// maxLine bounds a line of a list, in bytes: no mailbox and no name comes near it.
 	maxLine = 4 << 10
 	// factStep is how many facts are handed to the store at once.
-	factStep = 1000
+	factStep = limits.MaxSwap
 )
 
 // Run imports a list, one target a line; blank lines and those that begin with # are passed over. It returns how many
@@ -116,9 +116,17 @@ func (k *KnownImport) Run(ctx context.Context, list io.Reader) (targets int, err
 	}
 	facts := make([]limits.Fact, 0, factStep+len(k.normalizers))
 	learn := func() error {
-		err := s.shared.Learn(ctx, proxy.KeepKnown, facts...)
-		facts = facts[:0]
-		return err
+		defer func() { facts = facts[:0] }()
+		for step := range slices.Chunk(facts, limits.MaxSwap) {
+			changes := make([]limits.Change, len(step))
+			for i, fact := range step {
+				changes[i] = proxy.KnownRecord(fact)
+			}
+			if _, err := s.shared.Swap(ctx, nil, changes...); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	targets, err = eachLine(list, func(line string) error {
 		facts = k.facts(facts, keys.known, line)
@@ -136,7 +144,10 @@ func (k *KnownImport) Run(ctx context.Context, list io.Reader) (targets int, err
 	if targets == 0 {
 		return 0, errors.New("the list names nobody")
 	}
-	return targets, s.shared.Note(ctx, ImportedNote(k.realm), strconv.FormatInt(time.Now().Unix(), 10), proxy.KeepKnown)
+	_, err = s.shared.Swap(ctx, nil, limits.Change{
+		Key: importedKey(k.realm), Text: strconv.FormatInt(time.Now().Unix(), 10), TTL: proxy.KeepKnown,
+	})
+	return targets, err
 }
 
 // facts adds what is to be known of one target.

@@ -111,7 +111,7 @@ func TestKnownImport(t *testing.T) {
 	if keys, ok := server.Do("KEYS", "*example*").([]any); ok && len(keys) > 0 {
 		t.Errorf("the store holds names: %v", keys)
 	}
-	if keys, ok := server.Do("KEYS", "*fact:known:acme:*").([]any); ok && len(keys) != many+3 { // one of them in two spellings
+	if keys, ok := server.Do("KEYS", "*record:known:acme:*").([]any); ok && len(keys) != many+3 { // one of them in two spellings
 		t.Errorf("the store holds %d facts, want %d", len(keys), many+3)
 	}
 }
@@ -154,7 +154,7 @@ func TestKnownImportStops(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	if got := server.Do("EXISTS", "gateway:note:"+gateway.ImportedNote("acme")); fmt.Sprint(got) != "0" {
+	if got := server.Do("EXISTS", "gateway:record:signups-imported:acme"); fmt.Sprint(got) != "0" {
 		t.Errorf("the import is noted: %v", got)
 	}
 }

@@ -21,6 +21,9 @@ func looksOf(cfg *config.Config) ([]mimic.Policy, error) {
 			switch r.Refuse {
 			case limits.Uniform:
 				look.Uniform, err = answerOf(mimic.Failure, &p.Uniform)
+				if p.UniformTemplate && err == nil {
+					look.Uniform, look.Template = new(mimic.Answer), look.Uniform
+				}
 			case limits.Silent:
 				look.Silent, err = answerOf(mimic.Success, &p.Silent)
 			}

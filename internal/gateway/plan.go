@@ -61,6 +61,13 @@ func (g *Gateway) plan(cfg *config.Config) (*proxy.Plan, error) {
 	}
 	known, learns := g.newStrangers(cfg)
 	pc.Strangers, pc.Learns, pc.KnownKey = known, learns, g.keys.known
+	if pc.Devices, err = g.newDevices(cfg); err != nil {
+		return nil, err
+	}
+	if pc.Unlock = g.unlock; pc.Devices == nil {
+		pc.Unlock = nil
+	}
+	pc.Learns = pc.Learns || pc.Unlock != nil
 	plan, err := proxy.NewPlan(pc)
 	if err != nil {
 		return nil, err
@@ -114,13 +121,27 @@ func (g *Gateway) policy(p *config.Policy, at *place) (*proxy.Policy, error) {
 	rules := at.rulesOf(p)
 	for i := range rules {
 		out.Cells = append(out.Cells, proxy.Cell{Rule: &rules[i], Scope: limits.NewScope(&rules[i], at.bucketsOf(p, &rules[i], realm))})
+		if rules[i].Dimension == limits.Device {
+			out.TwoPools = true
+			all := allDevices(&rules[i])
+			out.Cells = append(out.Cells, proxy.Cell{Rule: all, Scope: limits.NewScope(all, at.bucketsOf(p, &rules[i], realm)), AllDevices: true})
+		}
 	}
+	out.TrustsDevice, out.ClearTarget, out.RevokeDevices = p.TrustsDevice, p.OnSuccess.ClearTarget, p.OnSuccess.RevokeDevices
 	var err error
 	if out.Target, err = g.target(p); err != nil {
 		return nil, fmt.Errorf("target: %w", err)
 	}
 	if out.Client, err = g.client(p); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
+	}
+	out.LoginPage = loginPage(p)
+	out.FromPending, out.InspectBytes = p.Identity.Pending, p.Outcome.InspectBytes
+	if len(p.Identity.Response) > 0 {
+		out.SignedIn, err = selector.Compile(selector.Config{From: p.Identity.Response, Normalize: p.Target.Normalize})
+		if err != nil {
+			return nil, fmt.Errorf("identity_from: %w", err)
+		}
 	}
 	if err := g.pending(out, p); err != nil {
 		return nil, err
@@ -129,6 +150,37 @@ func (g *Gateway) policy(p *config.Policy, at *place) (*proxy.Policy, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// What the devices of one user may fail together, as a multiple of what each of them may [D2], and the place of that rule
+// among those of its dimension, behind all that a file can list.
+const (
+	allDevicesFactor = 5
+	allDevicesIndex  = 100
+)
+
+// allDevices is the rule about all devices of a user together that comes with one about each.
+func allDevices(each *limits.Rule) *limits.Rule {
+	all := *each
+	all.Limit *= allDevicesFactor
+	all.Index += allDevicesIndex
+	return &all
+}
+
+// loginPage is where people sign in: the first path of a policy that reads a form, since pages usually send their form to where they
+// are, else the root.
+func loginPage(p *config.Policy) string {
+	if !slices.ContainsFunc(p.Target.From, func(s selector.Selector) bool {
+		return s.Kind() == selector.Form || s.Kind() == selector.Multipart
+	}) {
+		return "/"
+	}
+	for i := range p.Match {
+		if path := p.Match[i].Route.Path; !strings.ContainsAny(path, "{*") {
+			return path
+		}
+	}
+	return "/"
 }
 
 func (g *Gateway) target(p *config.Policy) (*proxy.Identity, error) {
@@ -175,7 +227,7 @@ func (g *Gateway) pending(out *proxy.Policy, p *config.Policy) error {
 // rules, and proves nothing, looks at no answer.
 func (g *Gateway) watch(out *proxy.Policy, p *config.Policy, rules []limits.Rule, realm string) error {
 	var window time.Duration
-	judged := p.Proves && len(p.Outcome.Rules) > 0 // a proof is worth a look as well
+	judged := (p.Proves || out.Completes()) && len(p.Outcome.Rules) > 0 // a proof or a login is worth a look as well
 	for i := range rules {
 		r := &rules[i]
 		if r.Class == limits.Requests {

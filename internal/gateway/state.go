@@ -44,6 +44,8 @@ func (g *Gateway) auditEvent(event, who string, details ...slog.Attr) {
 
 func (s *state) Locks() limits.Locks { return s.g.stores.limits }
 
+func (s *state) Devices() admin.Devices { return devices{s.g} }
+
 func (s *state) Ready() error { return s.g.Ready() }
 
 func (s *state) Build() map[string]string { return s.g.build }

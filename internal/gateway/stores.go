@@ -19,6 +19,7 @@ import (
 // stores are the local store and, if there is one, the shared store above it.
 type stores struct {
 	limits limits.Store
+	common limits.Records // as all instances see them, for people [A4]
 	mode   limits.Switchboard
 	local  *memstore.Store
 	shared *valkeystore.Store // nil: this process alone
@@ -26,8 +27,17 @@ type stores struct {
 
 // openStores makes the stores. A shared store that is down is no error [S6].
 func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics, now func() limits.Millis) (*stores, error) {
-	s := &stores{local: memstore.New(memstore.Config{MaxEntries: cfg.Store.MaxEntries, Now: now})}
-	s.limits, s.mode = s.local, &limits.KillSwitch{}
+	s := &stores{}
+	mc := memstore.Config{MaxEntries: cfg.Store.MaxEntries, Now: now, Logger: log}
+	if cfg.Store.File == "" {
+		s.local = memstore.New(mc)
+	} else {
+		var err error
+		if s.local, err = memstore.Open(cfg.Store.File, mc); err != nil {
+			return nil, err
+		}
+	}
+	s.limits, s.mode, s.common = s.local, &limits.KillSwitch{}, s.local
 	if cfg.Store.Backend != "valkey" {
 		return s, nil
 	}
@@ -56,7 +66,7 @@ func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics, now fu
 		_ = s.local.Close()
 		return nil, err
 	}
-	s.shared, s.limits, s.mode = shared, fallback, shared
+	s.shared, s.limits, s.mode, s.common = shared, fallback, shared, fallback.Shared()
 	select { // so that the first requests ask the shared store already
 	case <-shared.Probed():
 	case <-time.After(firstProbe):
@@ -80,6 +90,8 @@ type keys struct {
 	cookies []byte // cookies as keys of buckets; the same on all instances
 	names   []byte // names in logs; the same on all instances
 	known   []byte // targets that are known to exist; the same on all instances
+	cookie  []byte // signs device cookies, unless keys are configured; the same on all instances
+	devices []byte // how names are spelt on trusted devices; the same on all instances
 	secrets []byte // wrong passwords seen again; never kept in the store [D6]
 	shared  bool   // those that are the same on all instances really are, and will be in the next run
 }
@@ -93,10 +105,10 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 	shared := len(root) > 0
 	if !shared {
 		root, secrets = private, private
-		if s.shared != nil {
+		if s.shared != nil || cfg.Store.File != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			kept, err := s.shared.KeptSecret(ctx, "hash_key", private)
+			kept, err := limits.KeptSecret(ctx, s.common, "hash_key", private)
 			if err != nil {
 				log.Warn("digests of this run will not match those of other instances: set store.hash_key", "error", err)
 			} else {
@@ -109,7 +121,8 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 		into    *[]byte
 		from    []byte
 		purpose string
-	}{{&k.cookies, root, "cookies"}, {&k.names, root, "names"}, {&k.known, root, "known targets"}, {&k.secrets, secrets, "secrets"}} {
+	}{{&k.cookies, root, "cookies"}, {&k.names, root, "names"}, {&k.known, root, "known targets"}, {&k.cookie, root, "device cookies"}, {&k.devices, root, "devices"},
+		{&k.secrets, secrets, "secrets"}} {
 		derived, err := hkdf.Key(sha256.New, d.from, nil, "authgate "+d.purpose, 32)
 		if err != nil {
 			return keys{}, fmt.Errorf("deriving keys: %w", err)

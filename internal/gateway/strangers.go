@@ -65,23 +65,25 @@ func (g *Gateway) newStrangers(cfg *config.Config) (s *strangers, learns bool) {
 }
 
 // refresh looks up how far learning has come in each realm: when it began, and whether targets were imported.
-func (s *strangers) refresh(ctx context.Context, notes limits.Notes) {
+func (s *strangers) refresh(ctx context.Context, records limits.Records) {
 	for realm, learned := range s.learned {
 		if learned.Load() {
 			continue
 		}
-		if imported, err := notes.Noted(ctx, ImportedNote(realm)); err == nil && imported != "" {
-			learned.Store(true)
-			continue
-		}
-		began, err := notes.Noted(ctx, beganNote(realm))
+		texts, err := records.Load(ctx, importedKey(realm), beganKey(realm))
 		if err != nil {
 			continue // until the store is back the rules only report
 		}
+		imported, began := texts[0], texts[1]
+		if imported != "" {
+			learned.Store(true)
+			continue
+		}
 		if began == "" {
 			began = strconv.FormatInt(time.Now().Unix(), 10)
-			if notes.Note(ctx, beganNote(realm), began, proxy.KeepKnown) != nil {
-				continue
+			change := limits.Change{Key: beganKey(realm), Text: began, TTL: proxy.KeepKnown}
+			if done, err := records.Swap(ctx, []limits.Kept{{Key: change.Key}}, change); err != nil || !done {
+				continue // next time
 			}
 		}
 		unix, err := strconv.ParseInt(began, 10, 64)
@@ -91,11 +93,11 @@ func (s *strangers) refresh(ctx context.Context, notes limits.Notes) {
 	}
 }
 
-// ImportedNote is the note that says that the known targets of a realm were imported.
-func ImportedNote(realm string) string { return "signups-imported:" + realm }
+// importedKey is the key of the record that says when the known targets of a realm were imported.
+func importedKey(realm string) string { return "signups-imported:" + realm }
 
-// beganNote is the note that says when a realm began to learn.
-func beganNote(realm string) string { return "signups-began:" + realm }
+// beganKey is the key of the record that says when a realm began to learn.
+func beganKey(realm string) string { return "signups-began:" + realm }
 
 // refreshEvery is how soon an import, or the end of learning, is noticed.
 const refreshEvery = 10 * time.Second

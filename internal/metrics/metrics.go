@@ -26,12 +26,32 @@ type Metrics struct {
 	lockouts      *prometheus.CounterVec
 	verdicts      *prometheus.CounterVec
 	missing       *prometheus.CounterVec
+	notices       *prometheus.CounterVec
+	auditLost     prometheus.Counter
 	storeFailures *prometheus.CounterVec
 	degraded      prometheus.Gauge
 	reloads       *prometheus.CounterVec
 	decision      prometheus.Histogram
 	upstream      prometheus.Histogram
+
+	// What every request counts, of the vectors above.
+	served   *counters[served]
+	rejected *counters[rejected]
+	judged   *counters[judged]
 }
+
+type (
+	served struct {
+		policy string
+		status int
+	}
+	rejected struct {
+		policy      string
+		dimension   limits.Dimension
+		mode, realm string
+	}
+	judged struct{ policy, verdict string }
+)
 
 var _ proxy.Events = (*Metrics)(nil)
 
@@ -52,14 +72,21 @@ func New(entries Entries) *Metrics {
 		lockouts:      counter("gateway_lockouts_total", "Locks that failures made.", "policy", "dimension"),
 		verdicts:      counter("gateway_verdicts_total", "What the backend said of credentials.", "policy", "verdict"),
 		missing:       counter("gateway_missing_key_total", "Requests that named nobody, or not clearly.", "policy", "reason"),
+		notices:       counter("gateway_unlock_notices_total", "Notices to owners of accounts whose untrusted bucket filled.", "result"),
+		auditLost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "gateway_audit_lost_total", Help: "Audit events that the webhook did not take."}),
 		storeFailures: counter("gateway_store_failures_total", "Operations of the shared store that did not work.", "operation"),
 		degraded:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "gateway_store_degraded", Help: "1 while the shared store is out."}),
 		reloads:       counter("gateway_config_reloads_total", "Reloads of the configuration.", "result"),
 		decision:      histogram("gateway_decision_seconds", "Time until a decision, waiting included.", 50e-6, 2.5),
 		upstream:      histogram("gateway_upstream_seconds", "Time until the backend's response header.", 500e-6, 60),
 	}
+	m.served = newCounters(m.requests, func(s served) []string { return []string{s.policy, strconv.Itoa(s.status)} })
+	m.rejected = newCounters(m.rejections, func(r rejected) []string {
+		return []string{r.policy, r.dimension.String(), r.mode, r.realm}
+	})
+	m.judged = newCounters(m.verdicts, func(j judged) []string { return []string{j.policy, j.verdict} })
 	m.registry.MustRegister(
-		m.requests, m.rejections, m.throttled, m.spray, m.lockouts, m.verdicts, m.missing, m.storeFailures, m.degraded,
+		m.requests, m.rejections, m.throttled, m.spray, m.lockouts, m.verdicts, m.missing, m.notices, m.auditLost, m.storeFailures, m.degraded,
 		m.reloads, m.decision, m.upstream,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -89,12 +116,12 @@ func (m *Metrics) Served(policy string, status int) {
 	if policy == "" {
 		policy = "none"
 	}
-	m.requests.WithLabelValues(policy, strconv.Itoa(status)).Inc()
+	m.served.of(served{policy, status}).Inc()
 }
 
 // Rejected counts a refusal, or one that would have been.
 func (m *Metrics) Rejected(r *limits.Rule, mode, realm string) {
-	m.rejections.WithLabelValues(r.Policy, r.Dimension.String(), mode, realm).Inc()
+	m.rejected.of(rejected{r.Policy, r.Dimension, mode, realm}).Inc()
 	if r.Class != limits.Requests {
 		m.throttled.WithLabelValues(r.Dimension.String(), mode).Inc()
 	}
@@ -104,7 +131,13 @@ func (m *Metrics) Rejected(r *limits.Rule, mode, realm string) {
 func (m *Metrics) MissingKey(policy, reason string) { m.missing.WithLabelValues(policy, reason).Inc() }
 
 // Verdict counts what the backend said.
-func (m *Metrics) Verdict(policy, verdict string) { m.verdicts.WithLabelValues(policy, verdict).Inc() }
+func (m *Metrics) Verdict(policy, verdict string) { m.judged.of(judged{policy, verdict}).Inc() }
+
+// Notice counts what became of a notice to an owner.
+func (m *Metrics) Notice(result string) { m.notices.WithLabelValues(result).Inc() }
+
+// AuditLost counts an audit event that the webhook did not take.
+func (m *Metrics) AuditLost() { m.auditLost.Inc() }
 
 // Settled counts the locks and signals that a verdict made.
 func (m *Metrics) Settled(r *limits.Rule, e limits.Effect) {

@@ -52,6 +52,8 @@ type Policy struct {
 	// Uniform and Silent are what refusals of that form show. nil: no rule of the policy refuses so, and nothing is remembered.
 	// An answer of status 0: it is learned.
 	Uniform, Silent *Answer
+	// Template is what uniform refusals show until an answer was learned: what a preset knows of its server. nil: nothing.
+	Template *Answer
 	// Fields are the names of fields and members by which the configuration itself finds its way in a request, such as
 	// `username` and `password`. That an answer speaks of them shows nothing.
 	Fields []string
@@ -66,6 +68,7 @@ const maxBytes = 16 << 20
 // policy is a Policy as it is used.
 type policy struct {
 	looks             [2]*Answer // by form
+	template          *Answer
 	fields, constants []string
 }
 
@@ -76,6 +79,14 @@ type policies map[string]*policy
 func (ps policies) look(name string, form Form) *Answer {
 	if p := ps[name]; p != nil {
 		return p.looks[form]
+	}
+	return nil
+}
+
+// template is what a refusal shows until an answer was learned, or nil.
+func (ps policies) template(name string, form Form) *Answer {
+	if p := ps[name]; p != nil && form == Failure {
+		return p.template
 	}
 	return nil
 }
@@ -106,7 +117,7 @@ func (b *Book) Configure(ps []Policy) {
 	known := make(policies, len(ps))
 	for _, p := range ps {
 		if p.Uniform != nil || p.Silent != nil {
-			known[p.Name] = &policy{looks: [2]*Answer{p.Uniform, p.Silent}, fields: slices.Clone(p.Fields), constants: slices.Clone(p.Constants)}
+			known[p.Name] = &policy{looks: [2]*Answer{p.Uniform, p.Silent}, template: p.Template, fields: slices.Clone(p.Fields), constants: slices.Clone(p.Constants)}
 		}
 	}
 	b.mu.Lock()
@@ -129,7 +140,8 @@ func (b *Book) Wants(policyName string, form Form) bool {
 	return form <= Success && b.policies.Load().look(policyName, form) != nil
 }
 
-// Answer is what a refusal shows: what is configured, what was learned, or a plain answer. It is never the zero value.
+// Answer is what a refusal shows: what is configured, what was learned, the template, or a plain answer. It is never the zero
+// value.
 func (b *Book) Answer(k Key) Answer {
 	k = k.bounded()
 	look := b.policies.Load().look(k.Policy, k.Form)
@@ -139,18 +151,21 @@ func (b *Book) Answer(k Key) Answer {
 	case look.Status != 0:
 		return *look
 	}
+	unlearned := b.plain[k.Form]
+	if t := b.policies.Load().template(k.Policy, k.Form); t != nil {
+		unlearned = *t
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.find(k); e != nil && e.learned.Status != 0 {
 		return e.learned
 	}
-	return b.kin(k)
+	return b.kin(k, unlearned)
 }
 
-// kin is what was learned in the realm for another kind of request to the same policy, one of the same method first, or the
-// plain answer: a client must not get that by asking in a way in which nobody has asked.
-func (b *Book) kin(k Key) Answer {
-	best := b.plain[k.Form]
+// kin is what was learned in the realm for another kind of request to the same policy, one of the same method first, else
+// best: a client must not get that by asking in a way in which nobody has asked.
+func (b *Book) kin(k Key, best Answer) Answer {
 	for element := b.recent.Front(); element != nil; element = element.Next() {
 		e := element.Value.(*entry)
 		if e.learned.Status == 0 || e.key.Realm != k.Realm || e.key.Policy != k.Policy || e.key.Form != k.Form {

@@ -33,6 +33,7 @@ const (
 	Plain      Origin = "plain"
 	Configured Origin = "configured"
 	Learned    Origin = "learned"
+	Template   Origin = "template" // of a preset, until one is learned
 )
 
 // Status tells of every policy that refuses in one of the forms, sorted: of each key with real answers, or of the policy if there
@@ -46,7 +47,11 @@ func (b *Book) Status() []State {
 		e := element.Value.(*entry)
 		if look := known.look(e.key.Policy, e.key.Form); look != nil {
 			seen[timing{e.key.Policy, e.key.Form}] = true
-			out = append(out, e.state(look))
+			s := e.state(look)
+			if s.Shows == Plain && known.template(s.Policy, s.Form) != nil {
+				s.Shows = Template
+			}
+			out = append(out, s)
 		}
 	}
 	b.mu.Unlock()
@@ -56,8 +61,11 @@ func (b *Book) Status() []State {
 				continue
 			}
 			s := State{Policy: name, Form: Form(form), Shows: Plain, Reason: Unseen}
-			if look.Status != 0 {
+			switch {
+			case look.Status != 0:
 				s.Shows, s.Reason = Configured, ""
+			case known.template(name, Form(form)) != nil:
+				s.Shows, s.Reason = Template, ""
 			}
 			out = append(out, s)
 		}

@@ -23,11 +23,15 @@ type Watch struct {
 
 // Watch begins to judge an answer by its head; see [Classifier.Head] for req. It keeps header and req until the verdict is there.
 func (c *Classifier) Watch(status int, header http.Header, req RequestView) *Watch {
-	w := &Watch{c: c, status: status}
-	if w.result, w.decided = c.Head(status, header, req); w.decided {
-		return w
+	if result, decided := c.Head(status, header, req); decided {
+		return &Watch{c: c, status: status, result: result, decided: true}
 	}
-	w.header, w.req, w.length = header, req, declaredLength(header)
+	return c.watchBody(status, header, req)
+}
+
+// watchBody goes on where the head has left the verdict open.
+func (c *Classifier) watchBody(status int, header http.Header, req RequestView) *Watch {
+	w := &Watch{c: c, status: status, header: header, req: req, length: declaredLength(header)}
 	if w.length == 0 {
 		w.conclude(whole)
 	}
@@ -142,9 +146,14 @@ func cause(err error) error {
 // once if the head decides (then it is body itself), while the reader reads, or, at the latest, at the end of the body, an error or
 // Close. done is called in the goroutine that reads or closes, before Read or Close returns; it must not call them.
 func (c *Classifier) Observe(body io.ReadCloser, status int, header http.Header, req RequestView, done func(Result)) io.ReadCloser {
-	w := c.Watch(status, header, req)
-	if w.decided {
-		done(w.result)
+	var w *Watch
+	result, decided := c.Head(status, header, req)
+	if !decided {
+		w = c.watchBody(status, header, req)
+		result, decided = w.Result()
+	}
+	if decided {
+		done(result)
 		return body
 	}
 	return &observed{body: body, watch: w, done: done}

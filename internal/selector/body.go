@@ -172,6 +172,9 @@ func (b *Body) decode(header http.Header, max int64) error {
 		return err
 	}
 	b.text = b.raw
+	if coding == "" && isPacked(b.raw) && !b.media.packed {
+		return fmt.Errorf("compressed, and its header does not say so: %w", ErrUnreadable) // some backends go by the first bytes
+	}
 	if coding != "" {
 		// Backends that never decode a body read these bytes as they are; what they may find there is no encoded body.
 		if looksLike(b.raw) != 0 {

@@ -46,6 +46,11 @@ func contentCoding(header http.Header) (string, error) {
 	return coding, nil
 }
 
+// isPacked recognises gzip and zstd by the bytes that they begin with (RFC 1952, 2.3.1; RFC 8878, 3.1.1). No text begins so.
+func isPacked(raw []byte) bool {
+	return bytes.HasPrefix(raw, []byte("\x1f\x8b")) || bytes.HasPrefix(raw, []byte("\x28\xb5\x2f\xfd"))
+}
+
 // decompress appends the decoded body to dst. Exactly one stream is decoded, of at most max bytes: decoders differ in
 // what they make of a second one, and of what follows.
 func decompress(dst, raw []byte, coding string, max int64) ([]byte, error) {

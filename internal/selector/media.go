@@ -13,6 +13,7 @@ type media struct {
 	boundary string
 	latin    bool // a Latin code page was declared: bytes from 80 on are read in two ways
 	wide     bool // UTF-16 or UTF-32 was declared
+	packed   bool // a compressed file, which is what it should be
 }
 
 // maxBoundary is RFC 2046's bound, in characters.
@@ -34,7 +35,12 @@ func parseMedia(header http.Header) (media, error) {
 		return media{kind: JSON}, nil
 	}
 	essence, params, _ := strings.Cut(lines[0], ";")
-	m := media{kind: mediaKind(strings.ToLower(strings.TrimSpace(essence)))}
+	essence = strings.ToLower(strings.TrimSpace(essence))
+	m := media{kind: mediaKind(essence)}
+	switch essence {
+	case "application/gzip", "application/x-gzip", "application/zstd":
+		m.packed = true
+	}
 	if m.kind == 0 && strings.Contains(strings.ToLower(lines[0]), "multipart") {
 		return media{kind: Multipart}, nil // some see through it; without a boundary it is refused
 	}

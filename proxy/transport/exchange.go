@@ -170,9 +170,17 @@ func (x *exchange) attach(c *conn) {
 		_ = c.SetDeadline(time.Now().Add(timeout))
 	}
 	x.mu.Unlock()
-	if x.stop == nil && x.ctx.Done() != nil {
-		x.stop = context.AfterFunc(x.ctx, x.interrupt)
+	if x.stop == nil {
+		x.stop = afterFunc(x.ctx, x.interrupt)
 	}
+}
+
+// afterFunc is [context.AfterFunc], but for what that makes on its way to a context's own method.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if own, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+		return own.AfterFunc(f)
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // detach gives the connection up.
