@@ -1,4 +1,4 @@
-FROM golang:1.26-bookworm AS build
+FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -10,9 +10,10 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}"
  && echo 'gateway:x:65532:65532::/data:/sbin/nologin' > /out/passwd
 
 FROM scratch
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/passwd /etc/passwd
 COPY --from=build /out/gateway /gateway
+COPY LICENSE /LICENSE
 # Certificates and the memory store's file go here: mount a volume to keep them.
 COPY --from=build --chown=65532:65532 /out/data /data
 ENV HOME=/data XDG_DATA_HOME=/data
