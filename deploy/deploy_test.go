@@ -106,8 +106,11 @@ func gatewayConfig(t *testing.T, path string) *config.Config {
 	return cfg
 }
 
-// settling is what a stop takes at most after its signal: the time for requests under way, and the second that the program adds.
-func settling(cfg *config.Config) time.Duration { return cfg.Server.ShutdownGrace + time.Second }
+// serving is how long requests under way are waited for at most after the signal to stop: the program adds a second.
+func serving(cfg *config.Config) time.Duration { return cfg.Server.ShutdownGrace + time.Second }
+
+// settling is how long a stop takes at most: unlock notices then have 9 seconds (internal/unlock), audit events 2 (internal/notify).
+func settling(cfg *config.Config) time.Duration { return serving(cfg) + 11*time.Second }
 
 // pinned are images that are the same tomorrow: a full version at least.
 var pinned = regexp.MustCompile(`^[a-z0-9./-]+:v?\d+\.\d+\.\d+(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$`)

@@ -186,13 +186,13 @@ func checkGateway(t *testing.T, cfg *config.Config, p *pod, c *container) {
 	}
 	checkMemory(t, c.Env[0].Value, c.Resources.Limits["memory"])
 
-	end := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds)*time.Second + settling(cfg)
-	if grace := time.Duration(p.Grace) * time.Second; c.Lifecycle.PreStop.Sleep.Seconds < 5 || grace <= end {
-		t.Errorf("a stop may take %s, but needs %s", grace, end)
+	pause := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
+	if grace := time.Duration(p.Grace) * time.Second; pause < 5*time.Second || grace <= pause+settling(cfg) {
+		t.Errorf("a stop may take %s, but needs %s", grace, pause+settling(cfg))
 	}
 	for _, other := range p.Containers { // those that stand behind the gateway
-		if wait := time.Duration(other.Lifecycle.PreStop.Sleep.Seconds) * time.Second; other.Name != c.Name && wait < end {
-			t.Errorf("%s stops after %s, but the gateway may need it for %s", other.Name, wait, end)
+		if wait := time.Duration(other.Lifecycle.PreStop.Sleep.Seconds) * time.Second; other.Name != c.Name && wait <= pause+serving(cfg) {
+			t.Errorf("%s stops after %s, but the gateway may need it for %s", other.Name, wait, pause+serving(cfg))
 		}
 	}
 }

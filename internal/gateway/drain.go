@@ -66,14 +66,20 @@ func (c *connections) watch(s *http.Server) {
 const (
 	// farewell is how long clients that hold a connection may send one more request, whose answer tells them to go elsewhere.
 	farewell = 250 * time.Millisecond
-	// silence is how long a client that has connected may take to send anything at all.
+	// silence is how long a client that has connected may take until its request is there.
 	silence = time.Second
 )
 
-// leave waits until whoever has connected is served or was told to go. Nobody may be accepted any more. Requests that are being
-// answered are not waited for; Shutdown does that.
+// leave waits until whoever has connected is served or was told to go, and closes on those that do not say what they want.
+// Nobody may be accepted any more. Requests that are being answered are not waited for; Shutdown does that.
 func (c *connections) leave(ctx context.Context) {
 	c.leaving.Store(true)
+	defer c.open.Range(func(conn, a any) bool {
+		if !a.(*arrival).over.Load() {
+			_ = conn.(net.Conn).Close() // or Shutdown would wait for it
+		}
+		return true
+	})
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); c.count.Load() > 0; {

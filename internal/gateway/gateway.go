@@ -86,6 +86,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.background = cancel
 	g.work.Go(func() { g.learn(ctx) })
+	g.work.Go(func() { g.renewKeys(ctx) })
 	g.warnLooks()
 	if len(g.edge.fromFiles()) > 0 {
 		g.work.Go(func() { g.watchCertificates(ctx) })

@@ -5,6 +5,7 @@ import (
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -36,6 +37,10 @@ func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics, now fu
 		if s.local, err = memstore.Open(cfg.Store.File, mc); err != nil {
 			return nil, err
 		}
+		m.WatchFile(func() (waiting, failed int64, failing bool) {
+			st := s.local.Stats()
+			return st.FileWaiting, st.FileFailed, st.FileFailing
+		})
 	}
 	s.limits, s.mode, s.common = s.local, &limits.KillSwitch{}, s.local
 	if cfg.Store.Backend != "valkey" {
@@ -47,7 +52,7 @@ func openStores(cfg *config.Config, log *slog.Logger, m *metrics.Metrics, now fu
 		Addresses: v.Addresses, Username: v.Username, Password: v.Password.Reveal(), Database: v.Database,
 		Prefix: v.Prefix, Timeout: v.Timeout, Logger: log, Now: now,
 		Events: valkeystore.Events{
-			Degraded: m.StoreDegraded, Failed: m.StoreFailed,
+			Degraded: m.StoreDegraded, Failed: m.StoreFailed, Known: m.KnownRefusal,
 			Returning: func(ctx context.Context) { fallback.Merge(ctx) },
 		},
 	}
@@ -93,6 +98,7 @@ type keys struct {
 	cookie  []byte // signs device cookies, unless keys are configured; the same on all instances
 	devices []byte // how names are spelt on trusted devices; the same on all instances
 	secrets []byte // wrong passwords seen again; never kept in the store [D6]
+	kept    []byte // the secret that they are derived from, if it is kept in the store; nil: it is configured, or of this process
 	shared  bool   // those that are the same on all instances really are, and will be in the next run
 }
 
@@ -102,21 +108,21 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 	private := make([]byte, 32)
 	_, _ = rand.Read(private) // never fails
 	root, secrets := []byte(cfg.Store.HashKey.Reveal()), []byte(cfg.Store.HashKey.Reveal())
-	shared := len(root) > 0
+	shared, keptRoot := len(root) > 0, []byte(nil)
 	if !shared {
 		root, secrets = private, private
 		if s.shared != nil || cfg.Store.File != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			kept, err := limits.KeptSecret(ctx, s.common, "hash_key", private)
+			kept, err := limits.KeptSecret(ctx, s.common, rootSecret, private)
 			if err != nil {
 				log.Warn("digests of this run will not match those of other instances: set store.hash_key", "error", err)
 			} else {
-				root, shared = kept, true
+				root, shared, keptRoot = kept, true, kept
 			}
 		}
 	}
-	k := keys{shared: shared}
+	k := keys{shared: shared, kept: keptRoot}
 	for _, d := range []struct {
 		into    *[]byte
 		from    []byte
@@ -130,4 +136,29 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 		*d.into = derived
 	}
 	return k, nil
+}
+
+// rootSecret is the name of the secret that keys are derived from, unless one is configured.
+const rootSecret = "hash_key"
+
+// renewEvery is how often an instance renews what lives as long as instances do [L13].
+const renewEvery = 24 * time.Hour
+
+// renewKeys keeps the secret in the store alive until ctx is done.
+func (g *Gateway) renewKeys(ctx context.Context) {
+	if g.keys.kept == nil {
+		return
+	}
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := limits.RenewSecret(ctx, g.stores.common, rootSecret, g.keys.kept); errors.Is(err, limits.ErrSecretChanged) {
+			g.log.Error("the store keeps another key of digests than this process uses: restart it")
+		}
+	}
 }

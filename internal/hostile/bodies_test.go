@@ -116,7 +116,7 @@ type bodyRun struct {
 
 func newBodyRun(t *testing.T, tally *tally, b *backend) *bodyRun {
 	s := begin(t, b, patient, bodyPolicies())
-	s.wire.deaf = true
+	s.wire.deaf.Store(true)
 	r := &bodyRun{t: t, tally: tally, b: b, s: s, conn: open(t, s.addr()), prober: open(t, s.addr())}
 	t.Cleanup(func() {
 		r.conn.close()

@@ -46,7 +46,7 @@ func TestRoutes(t *testing.T) {
 
 // tryRoutes sends every spelling with a name of its own that begins with prefix, and returns how many reached a login handler.
 func tryRoutes(t *testing.T, tally *tally, b *backend, s *site, list []spelling, prefix string) (reached int) {
-	s.wire.deaf = true
+	s.wire.deaf.Store(true)
 	conn, prober := open(t, s.addr()), open(t, s.addr())
 	defer conn.close()
 	defer prober.close()

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // wire stands between the gateway and its backend and keeps what the gateway says, byte for byte.
@@ -17,7 +18,7 @@ type wire struct {
 	dial    func() (net.Conn, error)
 	mu      sync.Mutex
 	records []*record // one for each connection
-	deaf    bool      // keeps nothing, for long runs
+	deaf    atomic.Bool // keeps nothing, for long runs
 	done    sync.WaitGroup
 }
 
@@ -70,7 +71,7 @@ func (w *wire) join(near net.Conn) {
 	}
 	defer far.Close()
 	var out io.Writer = far
-	if !w.deaf {
+	if !w.deaf.Load() {
 		r := new(record)
 		w.mu.Lock()
 		w.records = append(w.records, r)

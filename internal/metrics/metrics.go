@@ -29,6 +29,7 @@ type Metrics struct {
 	notices       *prometheus.CounterVec
 	auditLost     prometheus.Counter
 	storeFailures *prometheus.CounterVec
+	remembered    prometheus.Counter
 	degraded      prometheus.Gauge
 	reloads       *prometheus.CounterVec
 	decision      prometheus.Histogram
@@ -75,6 +76,7 @@ func New(entries Entries) *Metrics {
 		notices:       counter("gateway_unlock_notices_total", "Notices to owners of accounts whose untrusted bucket filled.", "result"),
 		auditLost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "gateway_audit_lost_total", Help: "Audit events that the webhook did not take."}),
 		storeFailures: counter("gateway_store_failures_total", "Operations of the shared store that did not work.", "operation"),
+		remembered:    prometheus.NewCounter(prometheus.CounterOpts{Name: "gateway_store_known_refusals_total", Help: "Refusals that were known, so that the shared store was not asked."}),
 		degraded:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "gateway_store_degraded", Help: "1 while the shared store is out."}),
 		reloads:       counter("gateway_config_reloads_total", "Reloads of the configuration.", "result"),
 		decision:      histogram("gateway_decision_seconds", "Time until a decision, waiting included.", 50e-6, 2.5),
@@ -86,7 +88,7 @@ func New(entries Entries) *Metrics {
 	})
 	m.judged = newCounters(m.verdicts, func(j judged) []string { return []string{j.policy, j.verdict} })
 	m.registry.MustRegister(
-		m.requests, m.rejections, m.throttled, m.spray, m.lockouts, m.verdicts, m.missing, m.notices, m.auditLost, m.storeFailures, m.degraded,
+		m.requests, m.rejections, m.throttled, m.spray, m.lockouts, m.verdicts, m.missing, m.notices, m.auditLost, m.storeFailures, m.remembered, m.degraded,
 		m.reloads, m.decision, m.upstream,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
@@ -157,6 +159,30 @@ func (m *Metrics) Upstream(took time.Duration) { m.upstream.Observe(took.Seconds
 
 // StoreFailed counts an operation of the shared store that did not work.
 func (m *Metrics) StoreFailed(operation string) { m.storeFailures.WithLabelValues(operation).Inc() }
+
+// KnownRefusal counts a refusal for which the shared store was not asked.
+func (m *Metrics) KnownRefusal() { m.remembered.Inc() }
+
+// WatchFile shows how the file of the local store fares: how many keys wait to be written, how many writes failed since the
+// start, and whether the last one did. state is called when metrics are collected.
+func (m *Metrics) WatchFile(state func() (waiting, failed int64, failing bool)) {
+	value := func(pick func(waiting, failed int64, failing bool) float64) func() float64 {
+		return func() float64 { return pick(state()) }
+	}
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "gateway_store_file_waiting", Help: "Keys that wait to be written to store.file."},
+			value(func(waiting, _ int64, _ bool) float64 { return float64(waiting) })),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "gateway_store_file_failures_total", Help: "Writes to store.file that failed."},
+			value(func(_, failed int64, _ bool) float64 { return float64(failed) })),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "gateway_store_file_failing", Help: "1 while store.file cannot be written."},
+			value(func(_, _ int64, failing bool) float64 {
+				if failing {
+					return 1
+				}
+				return 0
+			})),
+	)
+}
 
 // StoreDegraded says whether the shared store is out.
 func (m *Metrics) StoreDegraded(out bool) {
