@@ -64,6 +64,7 @@ type exchange struct {
 	rateLimitPolicy, rateLimit string // values of the RateLimit fields, or ""
 	deviceCookie               string // a Set-Cookie line, or ""
 
+	trace        Trace // nil: none is made
 	began        time.Time
 	asked        time.Time // when the request was read and the decision began
 	storeTook    time.Duration
@@ -114,6 +115,7 @@ func (x *exchange) resolveClient() error {
 	x.client = x.resolver.Resolve(x.r.RemoteAddr, x.r.Header[x.resolver.Header()])
 	x.id = x.requestID()
 	x.ids[0] = x.id
+	x.beginTrace()
 	if x.realm == nil && own(x.r) {
 		x.realm = &Realm{} // the gateway's own pages belong to no realm
 	}
@@ -180,6 +182,7 @@ func (x *exchange) end() {
 	if len(x.covers) > 0 {
 		first = x.covers[0].policy.Name
 	}
+	x.endTrace(status)
 	x.h.events.Served(first, status)
 	if x.upstreamTook > 0 {
 		x.h.events.Upstream(x.upstreamTook)

@@ -60,6 +60,9 @@ func (x *exchange) outgoing() (out *http.Request, upgrade string) {
 	x.prepare(out.Header)
 	hideIdempotency(out.Header)
 	out.Header["X-Request-Id"] = x.ids[:]
+	if x.trace != nil {
+		x.trace.Pass(out.Header)
+	}
 	if _, ok := out.Header["User-Agent"]; !ok {
 		out.Header["User-Agent"] = nil // or the transport would add its own
 	}

@@ -108,7 +108,7 @@ func newPlan(t testing.TB, s setup) *proxy.Plan {
 	}
 	resolver, _, err := clientip.New(s.clientIP)
 	must(err)
-	upstream := proxy.UpstreamConfig{URL: &url.URL{Scheme: "http", Host: "backend.test"}, Transport: s.backend, MaxInFlight: 1000, MaxIdle: 100}
+	upstream := proxy.UpstreamConfig{URL: &url.URL{Scheme: "http", Host: "backend.test"}, Transport: s.backend, MaxInFlight: 1000, MaxIdle: 100, Standard: *standard}
 	if s.url != "" {
 		upstream.URL, err = url.Parse(s.url)
 		must(err)

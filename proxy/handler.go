@@ -21,6 +21,7 @@ type Handler struct {
 	mode    limits.Switchboard
 	events  Events
 	record  Record
+	traces  Traces // nil: none are made
 	near    bool
 	log     *slog.Logger
 	looks   *Looks
@@ -33,13 +34,14 @@ type Handler struct {
 	switched sync.WaitGroup // connections that speak another protocol now
 }
 
-// Deps is what a handler works with. All fields are required but Near.
+// Deps is what a handler works with. All fields are required but Near and Traces.
 type Deps struct {
 	Limiter *limits.Limiter
 	Mode    limits.Switchboard // the kill switch
 	Looks   *Looks
 	Events  Events
 	Record  Record // of events that somebody may want to prove later
+	Traces  Traces // may be nil: none are made
 	Log     *slog.Logger
 
 	// Near says that the store answers within this process: nothing is gained by not waiting for it.
@@ -51,7 +53,7 @@ const maxOrphans = 256
 
 // NewHandler makes a handler that serves by plan.
 func NewHandler(plan *Plan, d Deps) *Handler {
-	h := &Handler{limiter: d.Limiter, mode: d.Mode, looks: d.Looks, events: d.Events, record: d.Record, near: d.Near, log: d.Log, orphans: newSlots(maxOrphans)}
+	h := &Handler{limiter: d.Limiter, mode: d.Mode, looks: d.Looks, events: d.Events, record: d.Record, traces: d.Traces, near: d.Near, log: d.Log, orphans: newSlots(maxOrphans)}
 	h.closing, h.end = context.WithCancel(context.Background())
 	h.plan.Store(plan)
 	return h

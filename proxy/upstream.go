@@ -39,6 +39,9 @@ type UpstreamConfig struct {
 
 	// Transport takes the place of the network in tests.
 	Transport http.RoundTripper
+
+	// Standard has the standard library carry every request, so that tests can see that nothing depends on who does.
+	Standard bool
 }
 
 // NewUpstream makes the backend's side. Nothing is dialled until the first request.
@@ -62,6 +65,9 @@ func newTransport(cfg UpstreamConfig) http.RoundTripper {
 	case "unix":
 		network, address = "unix", cfg.URL.Path
 	default:
+		cfg.Standard = true
+	}
+	if cfg.Standard {
 		return standardTransport(cfg, dialer)
 	}
 	return transport.New(transport.Config{

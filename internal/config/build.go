@@ -60,6 +60,9 @@ func (b *builder) build() *Config {
 	b.checkDevice(&doc.Device)
 	b.checkUnlock(&doc.Unlock, cfg.Policies)
 	b.checkAudit(&doc.Audit)
+	if endpoint := doc.Telemetry.OTLPEndpoint; endpoint != "" {
+		b.checkHook("telemetry.otlp_endpoint", Secret(endpoint), "telemetry is set")
+	}
 	return cfg
 }
 

@@ -129,7 +129,7 @@ func TestContractLater(t *testing.T) {
 		got = append(got, p.Path)
 	}
 	want := []string{
-		"store.valkey.sentinel_master", "admin.ui", "telemetry",
+		"store.valkey.sentinel_master", "admin.ui",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -30,7 +30,7 @@ type document struct {
 	Admin       Admin              `yaml:"admin"`
 	Log         Log                `yaml:"log"`
 	Audit       Audit              `yaml:"audit"`
-	Telemetry   Telemetry          `yaml:"telemetry" later:"true"`
+	Telemetry   Telemetry          `yaml:"telemetry"`
 }
 
 // newDocument is the defaults.

@@ -246,7 +246,7 @@ func TestSchema(t *testing.T) {
 		{"$defs.rule.required", []any{"limit", "window"}},
 		{"$defs.rule.properties.refuse.type", []any{"string", "integer"}},
 		{"$defs.rule.properties.refuse.enum", []any{"429", 429.0, "uniform", "silent"}},
-		{"properties.telemetry", nil},
+		{"properties.admin.properties.ui", nil},
 	} {
 		var got any = schema
 		for key := range strings.SplitSeq(c.path, ".") {

@@ -106,7 +106,7 @@ func Explain(cfg *config.Config, r *http.Request) (*Explanation, error) {
 	alone.Store.Backend = "memory" // an empty one of this call
 	alone.Store.MaxEntries, alone.Store.File = 0, ""
 	alone.Signups.LookupURL = ""
-	g, err := assemble(&alone, Options{Transport: noBackend{}})
+	g, err := assemble(&alone, Options{Transport: noBackend{}}, nil)
 	if err != nil {
 		return nil, err
 	}

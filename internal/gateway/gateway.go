@@ -17,6 +17,7 @@ import (
 	"authgate/internal/metrics"
 	"authgate/internal/notify"
 	"authgate/internal/redact"
+	"authgate/internal/telemetry"
 	"authgate/internal/unlock"
 	"authgate/limits"
 	"authgate/proxy"
@@ -32,7 +33,8 @@ type Gateway struct {
 	limiter *limits.Limiter
 	metrics *metrics.Metrics
 	audit   *notify.Audit
-	unlock  *unlock.Service // nil: owners are told nothing
+	unlock  *unlock.Service   // nil: owners are told nothing
+	tracer  *telemetry.Tracer // nil: no traces are made
 
 	looks      *proxy.Looks
 	strangers  atomic.Pointer[strangers]
@@ -64,13 +66,20 @@ type Options struct {
 	Transport  http.RoundTripper // in place of the network to the backend, for tests
 	Listeners  []net.Listener    // handed over by who started the program; each stands for the address that it listens at
 
+	// StandardTransport has the standard library carry every request to the backend, for tests that compare.
+	StandardTransport bool
+
 	// Now takes the place of the stores' clock; only tests of rules over time set it.
 	Now func() limits.Millis
 }
 
 // New makes a gateway without listening yet. It does not wait for the store or the backend to be there.
 func New(cfg *config.Config, opts Options) (*Gateway, error) {
-	g, err := assemble(cfg, opts)
+	tracer, err := newTracer(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	g, err := assemble(cfg, opts, tracer)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +106,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 }
 
 // assemble makes everything that a request goes through, and nothing else: no file is opened, nothing listens.
-func assemble(cfg *config.Config, opts Options) (_ *Gateway, err error) {
+func assemble(cfg *config.Config, opts Options, tracer *telemetry.Tracer) (_ *Gateway, err error) {
 	g := &Gateway{log: opts.Log, build: opts.Build, failures: make(chan error, 8), looks: proxy.NewLooks()}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
@@ -116,14 +125,21 @@ func assemble(cfg *config.Config, opts Options) (_ *Gateway, err error) {
 	if g.keys, err = newKeys(cfg, g.stores, g.log); err != nil {
 		return nil, err
 	}
-	if g.upstream, err = newUpstream(cfg, opts.Transport); err != nil {
+	if g.upstream, err = newUpstream(cfg, opts); err != nil {
 		return nil, err
 	}
 	plan, err := g.plan(cfg)
 	if err != nil {
 		return nil, err
 	}
-	g.handler = proxy.NewHandler(plan, proxy.Deps{Limiter: g.limiter, Mode: g.stores.mode, Looks: g.looks, Events: g.metrics, Record: g.auditEvent, Log: g.log, Near: cfg.Store.Backend == "memory"})
+	deps := proxy.Deps{
+		Limiter: g.limiter, Mode: g.stores.mode, Looks: g.looks, Events: g.metrics, Record: g.auditEvent, Log: g.log,
+		Near: cfg.Store.Backend == "memory",
+	}
+	if g.tracer = tracer; tracer != nil {
+		deps.Traces = tracer
+	}
+	g.handler = proxy.NewHandler(plan, deps)
 	return g, nil
 }
 

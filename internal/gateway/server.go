@@ -144,11 +144,11 @@ func (c *connectionLog) Write(line []byte) (int, error) {
 }
 
 // newUpstream makes the backend's side.
-func newUpstream(cfg *config.Config, transport http.RoundTripper) (*proxy.Upstream, error) {
+func newUpstream(cfg *config.Config, opts Options) (*proxy.Upstream, error) {
 	u := &cfg.Upstream
 	out := proxy.UpstreamConfig{
 		URL: u.URL, OwnHost: u.Host == "upstream", ConnectTimeout: u.ConnectTimeout, ResponseTimeout: u.ResponseTimeout,
-		MaxIdle: u.MaxIdle, MaxInFlight: cfg.Server.MaxUpstream, Transport: transport,
+		MaxIdle: u.MaxIdle, MaxInFlight: cfg.Server.MaxUpstream, Transport: opts.Transport, Standard: opts.StandardTransport,
 	}
 	out.SecretHeader.Name, out.SecretHeader.Value = u.SecretHeader.Name, u.SecretHeader.Value.Reveal()
 	if u.URL.Scheme == "https" {
@@ -203,6 +203,7 @@ func needsRestart(old, next *config.Config) error {
 	fixed("admin", old.Admin, next.Admin)
 	fixed("log", old.Log, next.Log)
 	fixed("audit", old.Audit, next.Audit)
+	fixed("telemetry", old.Telemetry, next.Telemetry)
 	fixed("unlock", old.Unlock, next.Unlock)
 	return errors.Join(errs...)
 }

@@ -105,7 +105,10 @@ func start(t testing.TB, yaml string) *site {
 		Timeout:       20 * time.Second,
 	}}
 	var err error
-	s.g, err = gateway.New(parse(t, yaml), gateway.Options{Log: slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Build: map[string]string{"version": "v1.2.3"}})
+	s.g, err = gateway.New(parse(t, yaml), gateway.Options{
+		Log:   slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Build: map[string]string{"version": "v1.2.3"}, StandardTransport: *standard,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,11 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"authgate/internal/config"
 	"authgate/internal/notify"
+	"authgate/internal/telemetry"
 	"authgate/internal/unlock"
 	"authgate/proxy"
 )
@@ -58,6 +60,18 @@ func (g *Gateway) isKnown(ctx context.Context, realm, target string) (bool, erro
 	return texts[0] != "", nil
 }
 
+// newTracer makes what tells a collector of requests; nil if there is none.
+func newTracer(cfg *config.Config, opts Options) (*telemetry.Tracer, error) {
+	if cfg.Telemetry.OTLPEndpoint == "" {
+		return nil, nil
+	}
+	log := opts.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return telemetry.New(cfg.Telemetry.OTLPEndpoint, opts.Build["version"], log)
+}
+
 // startNotices starts what tells people and other systems of events.
 func (g *Gateway) startNotices(cfg *config.Config) (err error) {
 	if g.audit, err = notify.NewAudit(g.log, g.names(cfg), cfg.Audit.File); err != nil {
@@ -82,6 +96,9 @@ func (g *Gateway) startNotices(cfg *config.Config) (err error) {
 func (g *Gateway) stopNotices() error {
 	if g.unlock != nil {
 		g.unlock.Close()
+	}
+	if g.tracer != nil {
+		g.tracer.Close()
 	}
 	return g.audit.Close()
 }

@@ -109,6 +109,7 @@ func mutateCase(random *rand.Rand, cases []bodyCase) bodyCase {
 var plainCases = []bodyCase{
 	{name: "JSON", contentType: "application/json", body: []byte(`{"username":"bob","password":"x"}`)},
 	{name: "longer JSON", contentType: "application/json", body: []byte(`{"a":{"b":[1,2,{"username":"x"}]},"username":"bob","c":"d\u0065","e":null}`)},
+	{name: "JSON with semicolons", contentType: "application/json", body: []byte(`{"username":"bob","x":"a;b=c&d;e=f"}`)},
 	{name: "JSON without a type", body: []byte(`{"username":"bob"}`)},
 	{name: "a form", contentType: "application/x-www-form-urlencoded", body: []byte("username=bob&password=x")},
 	{name: "a longer form", contentType: "application/x-www-form-urlencoded; charset=utf-8", body: []byte("a=b%20c&d&username=jos%C3%A9&e[]=f&password=x%2By")},

@@ -17,7 +17,7 @@ type wire struct {
 	l       net.Listener
 	dial    func() (net.Conn, error)
 	mu      sync.Mutex
-	records []*record // one for each connection
+	records []*record   // one for each connection
 	deaf    atomic.Bool // keeps nothing, for long runs
 	done    sync.WaitGroup
 }

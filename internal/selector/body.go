@@ -290,10 +290,10 @@ func (b *Body) fault() Reason {
 		b.note(b.form.fault)
 		b.parseOperations(&b.form)
 	} else {
-		b.loose.parseLoosely(b.text)
+		b.loose.parseLoosely(b.text, b.is(JSON))
 	}
 	if b.encoded {
-		b.rawForm.parseLoosely(b.raw)
+		b.rawForm.parseLoosely(b.raw, false)
 	}
 	return b.wrong
 }

@@ -226,6 +226,9 @@ func (e *field) read(w *wanted, latin bool, g *gather) {
 		return
 	}
 	g.text(value, latin, e.odd)
+	if !e.verbatim && mixed(e.value) {
+		g.unsure(Escape)
+	}
 	if other != nil {
 		g.text(other, latin, Escape)
 		g.unsure(Escape)
@@ -237,12 +240,37 @@ func (e *field) read(w *wanted, latin bool, g *gather) {
 	}
 }
 
+// mixed reports whether some bytes above ASCII are escaped and others are not, as no browser sends them. Decoders that undo
+// escapes before the character set make one character of both, the others two.
+func mixed(b []byte) bool {
+	if bytes.IndexByte(b, '%') < 0 {
+		return false
+	}
+	plain, escaped := false, false
+	for i, c := range b {
+		plain = plain || c >= 0x80
+		escaped = escaped || c == '%' && i+2 < len(b) && unhex(b[i+1]) >= 8 && unhex(b[i+2]) >= 0
+	}
+	return plain && escaped
+}
+
 // parseLoosely finds the fields of a text that is no form, as a reader would that takes it for one. It passes over the
-// first, in front of which no ampersand stands, and over names that are not written in ASCII.
-func (f *fields) parseLoosely(text []byte) {
-	for at := bytes.IndexByte(text, '&'); at >= 0; at = bytes.IndexByte(text, '&') {
+// first, in front of which nothing stands that would divide fields, and over names that are not written in ASCII. Semicolons
+// divide too where the form of the text gives them no meaning of their own.
+func (f *fields) parseLoosely(text []byte, semicolons bool) {
+	f.parseBehind('&', text)
+	if semicolons && bytes.IndexByte(text, ';') >= 0 {
+		for piece := range bytes.SplitSeq(text, []byte("&")) {
+			f.parseBehind(';', piece)
+		}
+	}
+}
+
+// parseBehind finds the fields that begin and end at a divider.
+func (f *fields) parseBehind(divider byte, text []byte) {
+	for at := bytes.IndexByte(text, divider); at >= 0; at = bytes.IndexByte(text, divider) {
 		text = text[at+1:]
-		pair, _ := cut(text, '&')
+		pair, _ := cut(text, divider)
 		name, _ := cut(pair, '=')
 		// A percent-encoded character takes three bytes.
 		if len(name) == len(pair) || len(name) > 3*maxSelector || bytes.ContainsFunc(name, notPrintable) {

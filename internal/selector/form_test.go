@@ -76,6 +76,8 @@ func TestForm(t *testing.T) {
 		{"escaped semicolon", "form:username", "username=a%3Bb", Named, "", []string{"a;b"}},
 		{"UTF-8", "form:username", "username=Jos%C3%89", Named, "", []string{"josé"}},
 		{"Latin-1", "form:username", "username=Jos%C9", Ambiguous, Encoding, []string{"jos\ufffd", "jos", "josé"}},
+		{"half escaped", "form:username", "username=Jos%C3\xa9", Ambiguous, Escape, []string{"josé"}},
+		{"half escaped, two characters", "form:username", "username=%C3%A9\xc3\xa9", Ambiguous, Escape, []string{"éé"}},
 		{"overlong UTF-8", "form:username", "username=b%C1%A1b", Ambiguous, Encoding, []string{"b\ufffd\ufffdb", "bb", "bab", "bá¡b"}},
 		{"character set within", "form:username", "_charset_=utf-7&username=bob", Malformed, Charset, []string{"bob"}},
 		{"usual character set within", "form:username", "_charset_=UTF-8&username=bob", Named, "", []string{"bob"}},

@@ -63,7 +63,7 @@ const (
 		`{"token":"31d4d96e407aad4"}`
 )
 
-func benchBackend(b *testing.B) string {
+func benchBackend(b testing.TB) string {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), backendEnv+"=1")
 	in, err := cmd.StdinPipe()
@@ -138,7 +138,7 @@ func BenchmarkLogin(b *testing.B) {
 	}
 }
 
-func login(b *testing.B, rt http.RoundTripper, addr string, buf []byte) {
+func login(b testing.TB, rt http.RoundTripper, addr string, buf []byte) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/api/login", io.NopCloser(strings.NewReader(benchBody)))
