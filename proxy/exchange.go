@@ -50,6 +50,7 @@ type exchange struct {
 	body    *selector.Body // buffered, if a policy reads it; of one that nobody could read, what was taken of it
 	rest    rest           // of what the client sends
 	replay  replay         // what the backend gets of body
+	coming  *steady        // what of it the client is still sending; nil: nothing
 	in      selector.Input // the request as selectors see it
 	lenient bool           // the kill switch is on
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // forward sends the request to the backend and its answer to the client. An error means that nothing was sent to
@@ -124,7 +126,7 @@ func (x *exchange) sendBody(out *http.Request) {
 	switch {
 	case x.body != nil && x.rest == unread:
 		x.replay.rest = raw
-		out.Body = io.NopCloser(io.MultiReader(&x.replay, r.Body))
+		out.Body = io.NopCloser(io.MultiReader(&x.replay, x.steadily(r.Body)))
 	case x.body != nil && len(raw) > 0:
 		x.replay.rest = raw
 		out.Body = &x.replay
@@ -134,7 +136,7 @@ func (x *exchange) sendBody(out *http.Request) {
 	case x.body != nil || !hasBody(r):
 		out.Body, out.ContentLength = http.NoBody, 0
 	default:
-		out.Body = io.NopCloser(r.Body) // closing it waits for what the client has yet to send
+		out.Body = io.NopCloser(x.steadily(r.Body)) // closing it waits for what the client has yet to send
 	}
 	if x.rest == whole {
 		delete(out.Header, "Expect") // the body is here already
@@ -180,6 +182,9 @@ func (r *replay) detach() {
 
 // badGateway says why there is no answer: 504 when time ran out, 502 otherwise.
 func (x *exchange) badGateway(err error) error {
+	if x.coming != nil && x.coming.stalled.Load() {
+		return failure{status: http.StatusRequestTimeout, code: "body_timeout", cause: err}
+	}
 	if x.r.Context().Err() != nil {
 		return errClientGone
 	}
@@ -262,16 +267,20 @@ func (x *exchange) copyBody(res *http.Response) error {
 		}
 		return nil
 	}
+	hurry, calm := x.hurried(rc, left >= 0 && left <= smallAnswer)
 	if left < 0 {
+		hurry()
 		if err := flush(); err != nil {
 			return err
 		}
+		calm()
 	}
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
 	for {
 		n, err := res.Body.Read(*buf)
 		if n > 0 {
+			hurry()
 			if _, werr := x.w.Write((*buf)[:n]); werr != nil {
 				return fmt.Errorf("sending the answer: %w", werr)
 			}
@@ -280,6 +289,7 @@ func (x *exchange) copyBody(res *http.Response) error {
 					return werr
 				}
 			}
+			calm()
 		}
 		switch err {
 		case nil:
@@ -299,8 +309,8 @@ func upgradeOf(h http.Header) string {
 		return ""
 	}
 	for protocol := range strings.SplitSeq(strings.ToLower(p[0]), ",") {
-		protocol = textproto.TrimString(protocol)
-		if strings.HasPrefix(protocol, "h2") || strings.HasPrefix(protocol, "http") || strings.HasPrefix(protocol, "tls") {
+		name, _, _ := strings.Cut(textproto.TrimString(protocol), "/")
+		if !httpguts.ValidHeaderFieldName(name) || strings.Contains(name, "h2") || strings.Contains(name, "http") || strings.Contains(name, "tls") {
 			return ""
 		}
 	}

@@ -296,9 +296,9 @@ func isForwardedPort(s string) bool {
 	return err == nil
 }
 
-// connectionFields concern one connection and never the next (RFC 9110, 7.6.1, and two that older software sends).
+// connectionFields concern one connection and never the next (RFC 9110, 7.6.1, RFC 7540, 3.2.1, and two that older software sends).
 const connectionFields = "connection proxy-connection keep-alive te trailer transfer-encoding upgrade proxy-authenticate " +
-	"proxy-authorization"
+	"proxy-authorization http2-settings"
 
 // senderFields say something about the sender that some backend might believe. "proxy" becomes HTTP_PROXY in CGI.
 const senderFields = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port x-forwarded-server x-forwarded-prefix " +

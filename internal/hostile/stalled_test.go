@@ -1,0 +1,31 @@
+package hostile
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Clients that stall do not keep the backend from others: neither those who ask and never read, nor those who never send what
+// they announced.
+func TestStalledClients(t *testing.T) {
+	tally := class("stalled clients")
+	for _, say := range []string{"GET /large HTTP/1.1\r\nHost: a\r\n\r\n", "POST /open HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n"} {
+		b := &counting{}
+		s := &abused{site: beginDirect(t, inProcess(t, b), hasty+", max_upstream: 20", abusePolicies), backend: b}
+		conns := s.dial(t, tally, 20, say)
+		tries := 0
+		through := func() bool {
+			conn := open(t, s.addr())
+			defer conn.close()
+			tries++ // each in a name of its own: those that find no room are charged, too
+			a, err := conn.ask(signIn("/login", fmt.Sprint("honest", tries)))
+			return err == nil && a.status == 200
+		}
+		if !eventually(through) {
+			tally.evasion(t, "%q: nobody gets through any more", say)
+		}
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// A client that stalls must not keep a call to the backend to itself: each piece of a body that it sends on must come, and each
+// piece of an answer be taken, within the time that it has for a body that a policy reads. How long all of it takes is
+// nobody's business.
+
+// steady is a body that the client is still sending. It gives up on one who stalls.
+type steady struct {
+	io.Reader
+	rc       *http.ResponseController
+	patience time.Duration
+	stalled  atomic.Bool
+}
+
+func (s *steady) Read(p []byte) (int, error) {
+	if s.patience <= 0 || s.rc.SetReadDeadline(time.Now().Add(s.patience)) != nil { // a server without deadlines is one without slow clients
+		return s.Reader.Read(p)
+	}
+	n, err := s.Reader.Read(p)
+	_ = s.rc.SetReadDeadline(time.Time{}) // when the backend asks for more is not up to the client
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		s.stalled.Store(true)
+	}
+	return n, err
+}
+
+// steadily is the body that the client is still sending, for the backend.
+func (x *exchange) steadily(body io.Reader) io.Reader {
+	x.coming = &steady{Reader: body, rc: http.NewResponseController(&x.w), patience: x.bodyTime}
+	return x.coming
+}
+
+// smallAnswer is what goes into the server's buffer whole, so that sending it waits for nobody; in bytes.
+const smallAnswer = 2 << 10
+
+// hurried gives a client a time to take the next piece of an answer, and takes it back: the piece after that may be long in
+// coming. What fits into the server's buffer needs neither.
+func (x *exchange) hurried(rc *http.ResponseController, small bool) (hurry, calm func()) {
+	if small || x.bodyTime <= 0 {
+		return nothing, nothing
+	}
+	return func() { _ = rc.SetWriteDeadline(time.Now().Add(x.bodyTime)) }, func() { _ = rc.SetWriteDeadline(time.Time{}) }
+}
+
+func nothing() {}
