@@ -21,7 +21,7 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"/login", http.StatusOK, 40},
 		{"/deny", http.StatusTooManyRequests, 14},
-		{"/untouched", http.StatusOK, 16},
+		{"/untouched", http.StatusOK, 17},
 	} {
 		t.Run(tt.path[1:], func(t *testing.T) {
 			v := newVisitor(tt.path)

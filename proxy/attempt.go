@@ -86,7 +86,7 @@ type masked struct {
 	value  string
 }
 
-// address is the source as a value under a rule. Rules mask in one of two ways as a rule, so both are kept for the next.
+// address is the source as a value under a rule. Most plans mask in two ways at most, so as many are kept.
 func (x *exchange) address(r *limits.Rule) string {
 	for i := range x.masked {
 		m := &x.masked[i]

@@ -22,8 +22,9 @@ type call struct {
 	over   bool
 	life   context.Context // what a judged call lives by once the client has gone; nil until then
 	kill   context.CancelFunc
-	orphan *time.Timer // nil: the call is none
-	done   chan struct{}
+	orphan *time.Timer     // nil: the call is none
+	done   chan struct{}   // for those who ask
+	forget func() bool     // takes back that done is closed when the life is over
 	trace  context.Context // holds the hooks of httptrace, once somebody asks
 }
 
@@ -66,6 +67,9 @@ func (c *call) end() {
 		c.orphan.Stop()
 		c.x.h.orphans.give()
 	}
+	if c.done != nil && c.forget() {
+		close(c.done)
+	}
 	if c.kill != nil {
 		c.kill()
 	}
@@ -80,7 +84,10 @@ func (c *call) Done() <-chan struct{} {
 	defer c.mu.Unlock()
 	if c.done == nil {
 		c.done = make(chan struct{})
-		c.AfterFunc(func() { close(c.done) })
+		c.forget = c.AfterFunc(func() { close(c.done) })
+		if c.over && c.forget() {
+			close(c.done)
+		}
 	}
 	return c.done
 }
@@ -92,10 +99,13 @@ func (c *call) Err() error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.life == nil {
-		return nil
+	switch {
+	case c.over:
+		return context.Canceled
+	case c.life != nil:
+		return c.life.Err()
 	}
-	return c.life.Err()
+	return nil
 }
 
 // Deadline implements [context.Context]. There is none.

@@ -31,7 +31,12 @@ func (x *exchange) complete(res *http.Response) {
 }
 
 // Completes reports whether a success of the policy has consequences beyond the account.
-func (p *Policy) Completes() bool { return p.TrustsDevice || p.ClearTarget || p.RevokeDevices }
+func (p *Policy) Completes() bool {
+	return p.TrustsDevice || p.ClearTarget || p.RevokeDevices || (p.Proves && p.identifies())
+}
+
+// identifies reports whether the policy says who signed in: then what a request claims does not count [D1].
+func (p *Policy) identifies() bool { return p.FromPending || p.SignedIn != nil }
 
 // held is a body of which the beginning was read already.
 type held struct {
@@ -78,8 +83,8 @@ func (f failed) Read([]byte) (int, error) { return 0, f.err }
 func (x *exchange) completed(ctx context.Context, c *cover, header http.Header, body []byte) {
 	p := c.policy
 	proved, sure := x.proof(c, header, body)
-	if sure && !c.clears() {
-		x.exists(p, proved.Target)
+	if sure {
+		x.exists(p, proved)
 	}
 	if p.ClearTarget && sure {
 		x.clearTarget(ctx, proved.Target)
@@ -91,10 +96,10 @@ func (x *exchange) completed(ctx context.Context, c *cover, header http.Header, 
 		return
 	}
 	switch {
-	case c.clears():
-		x.trust(ctx, p.Name, c.user(x.realm.Name))
 	case sure:
 		x.trust(ctx, p.Name, proved)
+	case !p.identifies() && c.clears(): // or anybody might claim whom his own session signs in
+		x.trust(ctx, p.Name, c.user(x.realm.Name))
 	}
 }
 

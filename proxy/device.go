@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"authgate/internal/device"
@@ -42,10 +44,13 @@ func (x *exchange) readDevices() {
 	}
 }
 
+// maxSeen bounds the devices of one request: two facts are asked for each.
+const maxSeen = 8
+
 func (x *exchange) verifyDevices() {
 	now := time.Now()
 	for _, token := range x.tokens {
-		if id, ok := x.devices.Ring.Verify(x.realm.Name, token, x.devices.Cookie.TTL, now); ok && !slices.Contains(x.seen, id) {
+		if id, ok := x.devices.Ring.Verify(x.realm.Name, token, x.devices.Cookie.TTL, now); ok && len(x.seen) < maxSeen && !slices.Contains(x.seen, id) {
 			x.seen = append(x.seen, id)
 		}
 	}
@@ -124,6 +129,9 @@ func (x *exchange) trusted(c *cover) (id device.ID, ok bool) {
 
 // trust makes the browser a trusted device of the one who has just signed in, and sees that it gets the cookie.
 func (x *exchange) trust(ctx context.Context, policy string, user device.User) {
+	if foreign(x.r) {
+		return // a page elsewhere has sent the form: the browser has left its cookies out, and must not lose one by that
+	}
 	id, added, err := x.devices.Registry.Trust(ctx, user, x.seen)
 	if err != nil {
 		x.h.log.Warn("a device is not trusted after a login", "request_id", x.id, "policy", policy, "error", unquoted(err))
@@ -134,6 +142,31 @@ func (x *exchange) trust(ctx context.Context, policy string, user device.User) {
 	if added {
 		x.h.audit("device_trusted", policy, slog.String("realm", user.Realm), slog.String("identity", user.Target), slog.String("device", id.Public()))
 	}
+}
+
+// foreign reports whether a page of another site had the browser send a request that is more than a look: such a login is not
+// its user's doing. Whoever follows a link, or comes back from another provider, is none.
+func foreign(r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return false
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "cross-site"
+	}
+	origin := r.Header.Get("Origin") // of a browser that is too old to say
+	u, err := url.Parse(origin)
+	return origin != "" && (err != nil || !sameSite(u.Hostname(), hostname(r.Host)))
+}
+
+// sameSite reports whether two hosts are the same, or one is below the other.
+func sameSite(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	return a == b || strings.HasSuffix(a, "."+b) || strings.HasSuffix(b, "."+a)
+}
+
+func hostname(hostport string) string {
+	u := url.URL{Host: hostport}
+	return u.Hostname()
 }
 
 // doubt counts a failure of a trusted device, off the way; too many without a success end the trust.

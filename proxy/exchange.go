@@ -50,7 +50,7 @@ type exchange struct {
 	body    *selector.Body // buffered, if a policy reads it; of one that nobody could read, what was taken of it
 	rest    rest           // of what the client sends
 	replay  replay         // what the backend gets of body
-	coming  *steady        // what of it the client is still sending; nil: nothing
+	coming  steady         // what of it the client is still sending
 	in      selector.Input // the request as selectors see it
 	lenient bool           // the kill switch is on
 
@@ -64,6 +64,7 @@ type exchange struct {
 
 	rateLimitPolicy, rateLimit string // values of the RateLimit fields, or ""
 	deviceCookie               string // a Set-Cookie line, or ""
+	ownDate                    bool   // the answer tells our clock, as a refusal that looks like it does
 
 	trace        Trace // nil: none is made
 	began        time.Time

@@ -136,7 +136,7 @@ func (x *exchange) sendBody(out *http.Request) {
 	case x.body != nil || !hasBody(r):
 		out.Body, out.ContentLength = http.NoBody, 0
 	default:
-		out.Body = io.NopCloser(x.steadily(r.Body)) // closing it waits for what the client has yet to send
+		out.Body = x.steadily(r.Body)
 	}
 	if x.rest == whole {
 		delete(out.Header, "Expect") // the body is here already
@@ -182,7 +182,7 @@ func (r *replay) detach() {
 
 // badGateway says why there is no answer: 504 when time ran out, 502 otherwise.
 func (x *exchange) badGateway(err error) error {
-	if x.coming != nil && x.coming.stalled.Load() {
+	if x.coming.stalled.Load() {
 		return failure{status: http.StatusRequestTimeout, code: "body_timeout", cause: err}
 	}
 	if x.r.Context().Err() != nil {
@@ -205,6 +205,9 @@ func (x *exchange) copyAnswer(res *http.Response) {
 	}
 	x.finishHeader(h)
 	x.addDeviceCookie(h)
+	if x.ownDate {
+		h["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
+	}
 	announced := len(res.Trailer)
 	for name := range res.Trailer {
 		h.Add("Trailer", name)

@@ -46,6 +46,7 @@ func (x *exchange) prepare(header http.Header) {
 		}
 		if book := x.h.looks.Book; book.Wants(p.Name, mimic.Failure) || book.Wants(p.Name, mimic.Success) {
 			header["Accept-Encoding"] = []string{"identity"} // or there is nothing to learn from
+			x.ownDate = true
 		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"time"
 
+	"authgate/internal/device"
 	"authgate/internal/outcome"
 	"authgate/limits"
 )
@@ -22,6 +24,11 @@ type Strangers interface {
 
 // KeepKnown is how long it is remembered that a target exists [M6].
 const KeepKnown = 400 * 24 * time.Hour
+
+// Reachable is the fact that the owner of a target has signed in by its very spelling, so that mail to it reaches no look-alike.
+func Reachable(key []byte, realm, target string) limits.Fact {
+	return "reachable:" + KnownTarget(key, realm, target)
+}
 
 // KnownTarget is the fact that a target exists in a realm, by a keyed digest.
 func KnownTarget(key []byte, realm, target string) limits.Fact {
@@ -60,19 +67,24 @@ func (x *exchange) signups(a *limits.Attempt, c *cover, cell *Cell) {
 
 // remember keeps that a target exists, once its owner has proved it [M6].
 func (x *exchange) remember(c *cover, v outcome.Verdict) {
-	if v == outcome.Success && c.clears() {
-		x.exists(c.policy, c.targets[0].value)
+	if v == outcome.Success && c.clears() && !c.policy.identifies() {
+		x.exists(c.policy, c.user(x.realm.Name))
 	}
 }
 
-// exists keeps that a target exists, if success under the policy proves it and somebody asks.
-func (x *exchange) exists(p *Policy, target string) {
+// exists keeps that a target exists, if success under the policy proves it and somebody asks. Who spells the name as it is kept,
+// but for upper and lower case, proves besides that mail to it reaches the owner: of "straße.de" and "strasse.de", which are one
+// to the gateway, only the latter is.
+func (x *exchange) exists(p *Policy, user device.User) {
 	if !p.Proves || !x.learns {
 		return
 	}
-	fact := KnownTarget(x.knownKey, x.realm.Name, target)
+	changes := []limits.Change{KnownRecord(KnownTarget(x.knownKey, user.Realm, user.Target))}
+	if strings.ToLower(user.Spelling) == user.Target {
+		changes = append(changes, KnownRecord(Reachable(x.knownKey, user.Realm, user.Target)))
+	}
 	l := x.h.limiter
 	l.Go(func() {
-		_, _ = l.Records().Swap(context.Background(), nil, KnownRecord(fact)) // the store tells of its failures
+		_, _ = l.Records().Swap(context.Background(), nil, changes...) // the store tells of its failures
 	})
 }

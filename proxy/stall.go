@@ -16,17 +16,17 @@ import (
 // steady is a body that the client is still sending. It gives up on one who stalls.
 type steady struct {
 	io.Reader
-	rc       *http.ResponseController
-	patience time.Duration
-	stalled  atomic.Bool
+	x       *exchange
+	stalled atomic.Bool
 }
 
 func (s *steady) Read(p []byte) (int, error) {
-	if s.patience <= 0 || s.rc.SetReadDeadline(time.Now().Add(s.patience)) != nil { // a server without deadlines is one without slow clients
+	rc, patience := http.NewResponseController(&s.x.w), s.x.bodyTime
+	if patience <= 0 || rc.SetReadDeadline(time.Now().Add(patience)) != nil { // a server without deadlines is one without slow clients
 		return s.Reader.Read(p)
 	}
 	n, err := s.Reader.Read(p)
-	_ = s.rc.SetReadDeadline(time.Time{}) // when the backend asks for more is not up to the client
+	_ = rc.SetReadDeadline(time.Time{}) // when the backend asks for more is not up to the client
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		s.stalled.Store(true)
@@ -34,10 +34,13 @@ func (s *steady) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close implements [io.Closer]. Closing the body itself would wait for what the client has yet to send.
+func (s *steady) Close() error { return nil }
+
 // steadily is the body that the client is still sending, for the backend.
-func (x *exchange) steadily(body io.Reader) io.Reader {
-	x.coming = &steady{Reader: body, rc: http.NewResponseController(&x.w), patience: x.bodyTime}
-	return x.coming
+func (x *exchange) steadily(body io.Reader) *steady {
+	x.coming.Reader, x.coming.x = body, x
+	return &x.coming
 }
 
 // smallAnswer is what goes into the server's buffer whole, so that sending it waits for nobody; in bytes.

@@ -8,8 +8,8 @@ import "os"
 const heapRoom = 32 << 20
 
 // reserveHeap returns an allocation that makes the runtime see a heap of heapRoom bytes more, as long as it is kept. It is never
-// touched, so it takes no memory itself; up to as much garbage does. Who sets GOGC or GOMEMLIMIT has decided for
-// himself.
+// touched, so it takes no memory itself; up to as much garbage does. Who sets GOGC or GOMEMLIMIT has
+// decided otherwise.
 func reserveHeap() []byte {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil

@@ -126,7 +126,7 @@ func directory(t *testing.T, a *acmetest.Authority) ACMEConfig {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	return ACMEConfig{Directory: a.Directory, Roots: roots, Domains: []string{t.Name() + ".example.test"}}
+	return ACMEConfig{Directory: a.Directory, Roots: roots, Domains: []string{t.Name() + ".example.test"}, Email: "ops@example.test"}
 }
 
 // domain is a name of this test alone: the library remembers names for the whole process.
@@ -141,7 +141,7 @@ func TestACMEOverTLS(t *testing.T) {
 	a := acmetest.Start(t, acmetest.Settings{TLSPort: ports[0], HTTPPort: ports[1]})
 	cfg := directory(t, a)
 	storage := &counting{Storage: &certmagic.FileStorage{Path: t.TempDir()}}
-	cfg.Storage, cfg.Email = storage, "ops@example.test"
+	cfg.Storage = storage
 	r := run(t, cfg, ports[0], 0)
 	c := r.waitLeaf(domain(t), a.Roots(), nil)
 	if err := c.VerifyHostname(domain(t)); err != nil {
@@ -240,6 +240,27 @@ func TestACMERenewal(t *testing.T) {
 		t.Error("the renewal came when the certificate had ended")
 	}
 }
+
+// A certificate that is old already when it is loaded is renewed at once, not at the next look.
+func TestACMEOldAtStart(t *testing.T) {
+	t.Parallel()
+	ports := acmetest.FreePorts(t, 2)
+	a := acmetest.Start(t, acmetest.Settings{TLSPort: ports[0], HTTPPort: ports[1], Validity: time.Hour})
+	cfg := directory(t, a)
+	cfg.Storage = &certmagic.FileStorage{Path: t.TempDir()}
+	var old *x509.Certificate
+	t.Run("first", func(t *testing.T) {
+		cfg.CheckEvery = time.Minute
+		old = run(t, cfg, ports[0], 0).waitLeaf(domainOf(cfg), a.Roots(), nil)
+	})
+	cfg.CheckEvery = 30 * time.Minute // an hour left is too close to the end for a look every half
+	run(t, cfg, ports[0], 0).waitLeaf(domainOf(cfg), a.Roots(), old)
+	if a.Issued() != 2 {
+		t.Errorf("%d issued, want 2", a.Issued())
+	}
+}
+
+func domainOf(cfg ACMEConfig) string { return strings.ToLower(cfg.Domains[0]) }
 
 // An authority or a storage that is away at the start is asked again.
 func TestACMEStorageBack(t *testing.T) {

@@ -1,8 +1,13 @@
 package certs
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -86,6 +91,38 @@ func TestFilesByName(t *testing.T) {
 	}
 	if got := f.Paths(); len(got) != 6 || !slices.Contains(got, filepath.Join(dir, "wild-key.pem")) {
 		t.Errorf("paths: %v", got)
+	}
+}
+
+// Of two pairs for a name a client gets the one whose key it can use.
+func TestFilesByKey(t *testing.T) {
+	dir := t.TempDir()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"a.test", "rsa.test"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := Pair{Cert: filepath.Join(dir, "rsa.pem"), Key: filepath.Join(dir, "rsa-key.pem")}
+	for path, block := range map[string]*pem.Block{other.Cert: {Type: "CERTIFICATE", Bytes: der}, other.Key: {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := NewFiles([]Pair{keep(t, dir, "a", "a.test"), other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for suite, want := range map[uint16]string{
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: "[a.test]", tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256: "[a.test rsa.test]",
+	} {
+		got, err := shown(t, f, "a.test", func(c *tls.Config) { c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{suite} })
+		if fmt.Sprint(got) != want || err != nil {
+			t.Errorf("%s: got %v, %v; want %s", tls.CipherSuiteName(suite), got, err, want)
+		}
 	}
 }
 

@@ -59,7 +59,11 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	for name, value := range enc.Fields {
 		attrs = append(attrs, slog.Any(name, value))
 	}
-	c.log.LogAttrs(context.Background(), level(e.Level), "certificate management", attrs...)
+	if level(e.Level) == slog.LevelWarn {
+		c.log.LogAttrs(context.Background(), slog.LevelWarn, "certificate management", attrs...)
+	} else {
+		c.log.LogAttrs(context.Background(), slog.LevelDebug, "certificate management", attrs...)
+	}
 	return nil
 }
 

@@ -364,7 +364,7 @@ clients:
   - {id: a, realm: acmee, secret_hash: "sha256:a:b"}
 `), Options{later: true})
 	want := `test.yaml:5: realms.acme.hosts[0]: "a b" is no host; use a name such as auth.example.org
-test.yaml:7: realms.acme.policies.nothing: is no policy; use native-otp, self-registration, magic-link, password-reset, email-verification, email-otp, passkey-begin, oauth-token, bootstrap or login
+test.yaml:7: realms.acme.policies.nothing: is no policy; use native-otp, self-registration, magic-link, password-reset, email-verification, email-otp, passkey-begin, oauth-token, complete-login, bootstrap or login
 test.yaml:8: realms.acme.policies.oauth-token.requests.target: does not apply: the preset modgud has no requests.target in this policy, and none can be added; leave it out, or write a policy of your own for the same paths
 test.yaml:9: realms.acme.policies.login.failures.source: is a signal of the preset modgud, which can neither be turned off nor made to refuse; tune its limit and window instead
 test.yaml:9: realms.acme.policies.login.failures.target.limit: 0 is out of range; use 1..1000

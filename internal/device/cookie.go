@@ -27,11 +27,15 @@ func (c Cookie) Set(value string, secure bool) string {
 	return line
 }
 
-// maxCandidates bounds how many cookies of a request, and devices of a success, are looked at. A browser sends more than
+// maxCandidates bounds how many cookies of a request are looked at: all that a site next door can plant beside the real one
+// count, or it would hide that. maxSeen bounds the devices of a success. A browser sends more than
 // one if somebody set others for another path or a parent domain.
-const maxCandidates = 3
+const (
+	maxCandidates = 32
+	maxSeen       = 8
+)
 
-// Candidates are the values of the cookies of exactly that name, in the order in which they came, each once, at most three.
+// Candidates are the values of the cookies of exactly that name, in the order in which they came, each once, at most 32.
 // They are read the way browsers write them; blanks and empty pairs do no harm.
 func Candidates(header http.Header, name string) []string {
 	var values []string

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,6 +34,11 @@ func TestSet(t *testing.T) {
 }
 
 func TestCandidates(t *testing.T) {
+	var crowd, numbers []string
+	for i := range 2 * maxCandidates {
+		numbers = append(numbers, fmt.Sprint(i))
+		crowd = append(crowd, fmt.Sprint("gateway_device=", i))
+	}
 	for _, c := range []struct {
 		name  string
 		lines []string
@@ -44,7 +50,8 @@ func TestCandidates(t *testing.T) {
 		{"equal signs", []string{"gateway_device=v=="}, []string{"v=="}},
 		{"two lines", []string{"gateway_device=v", "a=1; gateway_device=w"}, []string{"v", "w"}},
 		{"the same twice", []string{"gateway_device=v; gateway_device=v"}, []string{"v"}},
-		{"at most three", []string{"gateway_device=1; gateway_device=2; gateway_device=3; gateway_device=4"}, []string{"1", "2", "3"}},
+		{"planted before the real one", []string{"gateway_device=1; gateway_device=2; gateway_device=3; gateway_device=4"}, []string{"1", "2", "3", "4"}},
+		{"too many", []string{strings.Join(crowd[:maxCandidates+1], "; ")}, numbers[:maxCandidates]},
 		{"blanks and empty pairs", []string{";; \tgateway_device = v \t;;"}, []string{"v"}},
 		{"no blank", []string{"a=1;gateway_device=v"}, []string{"v"}},
 		{"empty value", []string{"gateway_device="}, []string{""}},

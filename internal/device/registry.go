@@ -88,7 +88,7 @@ func (g *Registry) spelling(realm, text string) spelling {
 }
 
 // Trust makes the browser of a success a trusted device of the user, or renews it. seen are the ids that it brought and that
-// verified, of which three at most are looked at. id is what its cookie must say from now on; added reports whether it is a
+// verified, of which eight at most are looked at. id is what its cookie must say from now on; added reports whether it is a
 // fresh one, because the browser was not trusted for this user, by this spelling, before. It takes one call of the store
 // where a pair was renewed within the hour, two as a rule, three where others use the device as well.
 func (g *Registry) Trust(ctx context.Context, u User, seen []ID) (id ID, added bool, err error) {
@@ -97,7 +97,7 @@ func (g *Registry) Trust(ctx context.Context, u User, seen []ID) (id ID, added b
 		return ID{}, false, errors.New(doing + ": there is no target")
 	}
 	err = g.change(ctx, doing, u.Realm, func(s *step) (err error) {
-		id, added, err = s.trust(ctx, u, seen[:min(len(seen), maxCandidates)])
+		id, added, err = s.trust(ctx, u, seen[:min(len(seen), maxSeen)])
 		return err
 	})
 	if err != nil {

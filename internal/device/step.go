@@ -238,23 +238,28 @@ func (s *step) revokeUser(ctx context.Context, target string) (n int, err error)
 	}
 	owner := s.user(target, texts[0])
 	n = len(s.entries(nil, owner))
-	if err := s.leave(ctx, owner); err != nil {
+	gone := owner.pairs
+	owner.pairs = nil
+	if err := s.leave(ctx, owner, gone); err != nil {
 		return 0, err
 	}
-	owner.pairs = nil
 	s.keep(owner)
 	return n, nil
 }
 
-// leave takes a user off the records of all devices, so that no name stays behind.
-func (s *step) leave(ctx context.Context, u *user) error {
+// leave takes a user off the records of the devices of pairs that went, unless others of the user are left, so that neither
+// names nor devices that nobody uses stay behind.
+func (s *step) leave(ctx context.Context, u *user, gone []pair) error {
 	var devices []digest
 	var keys []string
-	for _, p := range u.pairs {
-		if !slices.Contains(devices, p.device) {
+	for _, p := range gone {
+		if !slices.Contains(devices, p.device) && len(s.of(u, p.device)) == 0 {
 			devices = append(devices, p.device)
 			keys = append(keys, deviceKey(s.realm, p.device.public()))
 		}
+	}
+	if len(keys) == 0 {
+		return nil
 	}
 	texts, err := s.load(ctx, keys...)
 	if err != nil {

@@ -116,7 +116,11 @@ func (s *step) add(ctx context.Context, owner *user, old candidate, id ID, by sp
 	targets := s.takeOver(users, old.device, fresh)
 	rename(owner, old.device, fresh)
 	owner.pairs = append(owner.pairs, pair{device: fresh, spelling: by, since: s.now, last: s.now})
+	full := slices.Clone(owner.pairs)
 	owner.makeRoom()
+	if err := s.leave(ctx, owner, full); err != nil {
+		return err
+	}
 	s.keep(owner)
 	s.keepDevice(fresh, append([]string{owner.target}, targets...)) // the latest first, which decides where the seconds do not
 	if old.targets != nil {

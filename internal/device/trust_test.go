@@ -347,8 +347,15 @@ func TestSeveralCookies(t *testing.T) {
 		id = w.first(user1("dave"), NewID(), carol, mallory)
 		w.wantKnown("the first that has users", id, user1("carol"), "exact")
 		w.wantKnown("the second", mallory, user1("mallory"), "exact")
-		if got, added := w.trust(user1("carol"), NewID(), NewID(), NewID(), id); got == id || !added {
-			t.Errorf("got %s, added %t, want the fourth passed over", got.Public(), added)
+		crowd := make([]ID, maxSeen)
+		for i := range crowd {
+			crowd[i] = NewID()
+		}
+		if got, added := w.trust(user1("carol"), append(crowd[:maxSeen-1:maxSeen-1], id)...); got != id || added {
+			t.Errorf("got %s, added %t, want the last of those that are looked at", got.Public(), added)
+		}
+		if got, added := w.trust(user1("carol"), append(crowd, id)...); got == id || !added {
+			t.Errorf("got %s, added %t, want the one too many passed over", got.Public(), added)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -147,7 +148,8 @@ func (d devices) Revoke(ctx context.Context, realm, device string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	return registry.Revoke(ctx, realm, device)
+	targets, err := registry.Revoke(ctx, realm, device)
+	return targets, errors.Join(err, d.g.stores.local.Flush())
 }
 
 // RevokeUser ends the trust of all devices of a user.
@@ -156,5 +158,6 @@ func (d devices) RevokeUser(ctx context.Context, realm, target string) (int, err
 	if err != nil {
 		return 0, err
 	}
-	return registry.RevokeUser(ctx, realm, target)
+	n, err := registry.RevokeUser(ctx, realm, target)
+	return n, errors.Join(err, d.g.stores.local.Flush())
 }

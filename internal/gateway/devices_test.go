@@ -451,6 +451,86 @@ func TestFlowOfAnotherUser(t *testing.T) {
 	})
 }
 
+// What a request claims is nobody's login where the policy says who signed in, and in the preset modgud: there the second step
+// goes by the server's session alone.
+func TestClaimedName(t *testing.T) {
+	session := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // signs in whoever its own cookie says
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.URL.Path == "/api/account/login" && bytes.Contains(body, []byte("right")):
+			http.SetCookie(w, &http.Cookie{Name: "Identity.TwoFactorUserId", Value: "mallory"})
+			_, _ = io.WriteString(w, `{"requiresMfa":true}`)
+		case strings.HasSuffix(r.URL.Path, "/login") && bytes.Contains(body, []byte("right")):
+			http.SetCookie(w, &http.Cookie{Name: "Modgud.Auth", Value: "s"})
+		default:
+			w.WriteHeader(401)
+		}
+	})
+	stores(t, func(t *testing.T, section string, _ int) {
+		s := start(t, settings(backend(t, session), section+"presets: [modgud]\n"))
+		send := func(path, cookie, body string) string {
+			r, _ := http.NewRequest("POST", "http://"+s.g.Addr().String()+path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Cookie", cookie)
+			for _, c := range (&http.Response{Header: s.do(r).header}).Cookies() {
+				if c.Name == "gateway_device" {
+					return c.Value
+				}
+			}
+			return ""
+		}
+		const own = "Identity.TwoFactorUserId=mallory"
+		for _, cookie := range []string{own, "Identity.TwoFactorUserId=invented", ""} {
+			for _, path := range []string{"/api/account/mfa/login", "/api/account/email-otp/login", "/api/account/passkey/login"} {
+				expect(t, path+" with "+cookie, send(path, cookie, `{"Email":"alice@x.org","UserName":"alice@x.org","Code":"right"}`), "")
+			}
+		}
+		expect(t, "half a login", send("/api/account/login", "", `{"UserName":"mallory@x.org","Password":"right"}`), "")
+		if send("/api/account/email-otp/login", own, `{"Email":"alice@x.org","Code":"right"}`) != "" && len(s.devices("?target=alice@x.org")) > 0 {
+			t.Error("a claimed name is trusted")
+		}
+		expect(t, "devices of alice", len(s.devices("?target=alice@x.org")), 0)
+		expect(t, "half a login again", send("/api/account/login", "", `{"UserName":"mallory@x.org","Password":"right"}`), "")
+		if send("/api/account/mfa/login", own, `{"Code":"right"}`) == "" || len(s.devices("?target=mallory@x.org")) == 0 {
+			t.Errorf("the second step trusts nobody: %v", s.devices(""))
+		}
+		if send("/api/account/passwordless-otp/login", "", `{"Email":"carl@x.org","Code":"right"}`) == "" || len(s.devices("?target=carl@x.org")) != 1 {
+			t.Errorf("a mailed code trusts nobody: %v", s.devices(""))
+		}
+	})
+}
+
+// A login that a page elsewhere has the browser send takes nothing from it: the cookies do not come along, and none is set.
+func TestForeignPageTakesNoTrust(t *testing.T) {
+	s := start(t, settings(backend(t, &people{}), twoPools(10)))
+	for header, trusted := range map[string]bool{
+		"Sec-Fetch-Site: cross-site": false, "Origin: https://evil.test": false, "Origin: null": false,
+		"Sec-Fetch-Site: same-origin": true, "Sec-Fetch-Site: same-site": true, "Sec-Fetch-Site: none": true,
+		"Origin: http://127.0.0.1": true, "X-Nothing: x": true,
+	} {
+		r, _ := http.NewRequest("POST", "http://"+s.g.Addr().String()+"/login", strings.NewReader(`{"user":"mallory","password":"right"}`))
+		r.Header.Set("Content-Type", "application/json")
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+		a := s.do(r)
+		if got := strings.Contains(strings.Join(a.header.Values("Set-Cookie"), " "), "gateway_device="); got != trusted || a.status != 200 {
+			t.Errorf("%s: got %d, a cookie: %v; want %v", header, a.status, got, trusted)
+		}
+	}
+}
+
+// Devices that no longer count leave nothing behind, however many there were.
+func TestForgottenDevicesLeaveNothing(t *testing.T) {
+	v := valkeytest.Start(t)
+	s := start(t, settings(backend(t, &people{}), shared(v)+twoPools(10)))
+	for range 100 {
+		(&browser{site: s}).tries("alice", "right")
+	}
+	expect(t, "devices", len(s.devices("")), 32)
+	keys, _ := v.Do("KEYS", "gateway:record:device:*").([]any)
+	expect(t, "records", len(keys), 1+32+32) // of the user, of each device, and a fact for each
+}
+
 // Keys are rotated by putting a new one first: what an old one has signed is good until that is dropped.
 func TestDeviceKeysRotate(t *testing.T) {
 	url := backend(t, &people{})

@@ -11,11 +11,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/gobwas/ws"
 	"github.com/gobwas/ws/wsutil"
+	"golang.org/x/net/http2"
 )
 
 // echo is a backend that answers with hints, or else with what it got and with a digest of that in a trailer.
@@ -370,47 +369,34 @@ func watchMemory(t *testing.T) func() uint64 {
 	}
 }
 
-// A large upload that is refused gets its answer, as curl sees it, however it is sent.
-func TestRefusedUploadWithCurl(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Fatal("curl is missing; install it: it is the client that this test is about")
-	}
+// A connection has as many streams as server.max_streams says, with TLS and without.
+func TestMaxStreams(t *testing.T) {
 	dir := t.TempDir()
 	pair(t, dir, "a", "a.test")
-	upload := filepath.Join(dir, "upload")
-	if err := os.WriteFile(upload, make([]byte, 20<<20), 0o600); err != nil {
+	yaml := strings.Replace(settings(backend(t, http.HandlerFunc(told)), ""), `listen: "127.0.0.1:0"`, `listen: "127.0.0.1:0", max_streams: 7`, 1)
+	plain, err := net.Dial("tcp", start(t, yaml).g.Addr().String())
+	if err != nil {
 		t.Fatal(err)
 	}
-	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
-	t.Cleanup(b.Close)
-	yaml := settings(b.URL, "policies: {upload: {match: [{path: /upload}], requests: {source: {limit: 1, window: 24h}}}}\n")
-	for name, s := range map[string]*site{"http": start(t, yaml), "https": start(t, secured(yaml, dir, "", "a"))} {
-		_, port, _ := net.SplitHostPort(s.g.Addr().String())
-		curl := func(args ...string) string {
-			args = append([]string{
-				"--silent", "--show-error", "--insecure", "--max-time", "30", "--resolve", "a.test:" + port + ":127.0.0.1", "--output", os.DevNull,
-				"--write-out", "%{http_code} %{http_version}", "--data-binary", "@" + upload, name + "://a.test:" + port + "/upload",
-			}, args...)
-			out, err := exec.CommandContext(t.Context(), "curl", args...).CombinedOutput()
-			if err != nil {
-				return fmt.Sprintf("%s (%v)", out, err)
-			}
-			return string(out)
+	secure, err := tls.Dial("tcp", start(t, secured(yaml, dir, "", "a")).g.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]net.Conn{"plain": plain, "TLS": secure} {
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(c, http2.ClientPreface)
+		framer := http2.NewFramer(c, c)
+		_ = framer.WriteSettings()
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
 		}
-		expect(t, name+", the first", curl("--http1.1"), "200 1.1")
-		for _, c := range []struct {
-			what, want string
-			args       []string
-		}{
-			{"HTTP/1.1", "429 1.1", []string{"--http1.1", "--header", "Expect:"}},
-			{"HTTP/1.1, asking first", "429 1.1", []string{"--http1.1", "--header", "Expect: 100-continue"}},
-			{"HTTP/1.1, chunked", "429 1.1", []string{"--http1.1", "--header", "Expect:", "--header", "Transfer-Encoding: chunked"}},
-			{"HTTP/2", "429 2", []string{"--http2"}},
-		} {
-			if name == "http" && c.args[0] == "--http2" {
-				continue // without TLS curl would ask to switch, which is for nobody to grant
-			}
-			expect(t, name+", "+c.what, curl(c.args...), c.want)
+		settings, ok := frame.(*http2.SettingsFrame)
+		if !ok {
+			t.Fatalf("%s: got %v first", name, frame)
 		}
+		got, _ := settings.Value(http2.SettingMaxConcurrentStreams)
+		expect(t, name, got, 7)
 	}
 }

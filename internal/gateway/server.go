@@ -122,16 +122,6 @@ var peerInLog = regexp.MustCompile(` (?:from|serving) (\[[^\]]*\]:\d+|[0-9.]+:\d
 
 func (c *connectionLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
-	level := slog.LevelDebug
-	switch {
-	case strings.HasPrefix(text, "http: panic serving"):
-		level = slog.LevelError
-	case strings.HasPrefix(text, "http: Accept error"): // such as too many open files
-		level = slog.LevelWarn
-	}
-	if !c.log.Enabled(context.Background(), level) {
-		return len(line), nil
-	}
 	var attrs []slog.Attr
 	if at := peerInLog.FindStringSubmatchIndex(text); at != nil {
 		if peer, err := netip.ParseAddrPort(text[at[2]:at[3]]); err == nil {
@@ -139,7 +129,15 @@ func (c *connectionLog) Write(line []byte) (int, error) {
 		}
 		text = text[:at[0]] + text[at[1]:]
 	}
-	c.log.LogAttrs(context.Background(), level, "connection failed", append(attrs, slog.String("error", text))...)
+	attrs = append(attrs, slog.String("error", text))
+	switch ctx := context.Background(); {
+	case strings.HasPrefix(text, "http: panic"):
+		c.log.LogAttrs(ctx, slog.LevelError, "panic", attrs...)
+	case strings.HasPrefix(text, "http: Accept error"): // such as too many open files
+		c.log.LogAttrs(ctx, slog.LevelWarn, "no connection can be accepted", attrs...)
+	default:
+		c.log.LogAttrs(ctx, slog.LevelDebug, "connection failed", attrs...)
+	}
 	return len(line), nil
 }
 

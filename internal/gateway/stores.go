@@ -141,8 +141,9 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 // rootSecret is the name of the secret that keys are derived from, unless one is configured.
 const rootSecret = "hash_key"
 
-// renewEvery is how often an instance renews what lives as long as instances do [L13].
-const renewEvery = 24 * time.Hour
+// renewEvery is how often an instance renews what lives as long as instances do [L13], and puts it back where a store was emptied,
+// before one that starts makes another.
+const renewEvery = 10 * time.Second
 
 // renewKeys keeps the secret in the store alive until ctx is done.
 func (g *Gateway) renewKeys(ctx context.Context) {
@@ -151,13 +152,16 @@ func (g *Gateway) renewKeys(ctx context.Context) {
 	}
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
+	told := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if err := limits.RenewSecret(ctx, g.stores.common, rootSecret, g.keys.kept); errors.Is(err, limits.ErrSecretChanged) {
+		err := limits.RenewSecret(ctx, g.stores.common, rootSecret, g.keys.kept)
+		if errors.Is(err, limits.ErrSecretChanged) && !told {
+			told = true // nothing but a restart changes it
 			g.log.Error("the store keeps another key of digests than this process uses: restart it")
 		}
 	}

@@ -51,9 +51,9 @@ func wayOf(u *config.Unlock) (unlock.Way, error) {
 	return unlock.ByMail(mail), nil
 }
 
-// isKnown reports whether the gateway has seen a target prove itself, or was told of it.
+// isKnown reports whether the gateway has seen a target prove itself, by the very spelling that it would be written to.
 func (g *Gateway) isKnown(ctx context.Context, realm, target string) (bool, error) {
-	texts, err := g.stores.limits.Load(ctx, string(proxy.KnownTarget(g.keys.known, realm, target)))
+	texts, err := g.stores.limits.Load(ctx, string(proxy.Reachable(g.keys.known, realm, target)))
 	if err != nil {
 		return false, err
 	}

@@ -88,6 +88,8 @@ unlock: {via: webhook, url: %q, secret: %q, public_url: "https://auth.test"}
 		expect(t, "the owner", (&browser{site: one}).tries("alice", "right"), "200")
 		eventually(t, "the memory of it", func() bool { return one.g.Wait(t.Context()) == nil })
 		fill(one, "nobody")
+		expect(t, "a look-alike", (&browser{site: one}).tries("groß", "right"), "200")
+		fill(one, "gross") // one to the gateway, but mail to this one may be another's
 		fill(one, "alice")
 		eventually(t, "the notice", func() bool { return len(hook.notices()) > 0 })
 		n := hook.notices()[0]

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
@@ -184,7 +185,7 @@ func (r *bodyRun) expects(reader string, list int, c *bodyCase) bool {
 
 // charged asks, by a plain login, whether the bucket of a name is full.
 func (r *bodyRun) charged(path, name string) bool {
-	if strings.TrimSpace(name) == "" || path == "/user/{name}" && strings.Trim(name, ".") == "" {
+	if strings.TrimFunc(name, isInvisible) == "" || path == "/user/{name}" && strings.Trim(name, ".") == "" {
 		return true // nobody
 	}
 	spellings := []string{name, fromLatin(name)} // who takes UTF-8 for Latin-1 does so with every name
@@ -205,20 +206,27 @@ func (r *bodyRun) charged(path, name string) bool {
 	return false
 }
 
-// plain are requests in the forms that the path's selectors read. XML and forms cannot say every name, but JSON can, and where
-// no selector reads it, it counts all the same.
+// isInvisible holds for what no name is made of alone.
+func isInvisible(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+}
+
+// plain are the simplest requests that name somebody. No form can say every name, and where no selector reads a form, it counts
+// all the same.
 func plain(path, name string) [][]byte {
 	switch path {
-	case "/in/form":
-		return [][]byte{post(path, "application/x-www-form-urlencoded", "username="+url.QueryEscape(name)), signIn(path, name)}
-	case "/in/parts":
-		return [][]byte{post(path, "multipart/form-data; boundary=XyZ", "--XyZ\r\nContent-Disposition: form-data; name=\"username\"\r\n\r\n"+name+"\r\n--XyZ--\r\n"), signIn(path, name)}
 	case "/in/head":
 		return plainHead(name)
 	case "/user/{name}":
 		return [][]byte{plainPath(name)}
 	}
-	return [][]byte{signIn(path, name)}
+	escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", ";", "&#59;").Replace(name)
+	return [][]byte{
+		signIn(path, name),
+		post(path, "application/x-www-form-urlencoded", "username="+url.QueryEscape(name)),
+		post(path, "multipart/form-data; boundary=XyZ", "--XyZ\r\nContent-Disposition: form-data; name=\"username\"\r\n\r\n"+name+"\r\n--XyZ--\r\n"),
+		post(path, "application/xml", "<login><username>"+escaped+"</username></login>"),
+	}
 }
 
 // fromLatin undoes what reading UTF-8 as Latin-1 has done.
@@ -314,6 +322,14 @@ func requestCases() []bodyCase {
 	add("a form with semicolons in JSON", "{\"\\u;username=victim\":\"bob\"}", jsonT)
 	add("a form with semicolons in JSON", `{"username":"bob","passw;username=+victim":"x"}`, jsonT)
 	add("a form with semicolons in JSON", `{";username=victim":1}`, jsonT)
+	for _, blank := range []string{"\u2028", "\u00a0", "\u3000", "\u0085", "\xa0", "\x85", "\u180e", "\ufeff", "\u200b", "\v", "\x1c"} {
+		for _, contentType := range []string{"Content-Type: text/plain", "Content-Type: application/json, text/plain", formT, jsonT, partsT} {
+			add("JSON behind a blank", blank+object, contentType)
+			add("a form behind a blank", blank+form, contentType)
+			add("XML behind a blank", blank+"<l><username>bob</username></l>", contentType)
+			add("parts behind a blank", blank+parts, contentType)
+		}
+	}
 	for _, scheme := range []string{"Basic", "basic", "BASIC", "Basic ", "xBasic", "Bearer", "Basic\t", "Basic x"} {
 		for _, credentials := range []string{"Ym9iOng=", "Ym9iOng", "Ym9i", "dmljdGltOmE6Yg==", "dmlj dGltOng=", "Ym9iOng=,dmljdGltOng=", "dmljdGltOng=x", "dmljdGltOng==", "am9z6Tp4", "OmJvYg==", "dmljdGltADp4", "_-9ib2I6eA=="} {
 			add("basic", `{"x":1}`, jsonT, "Authorization: "+scheme+" "+credentials)

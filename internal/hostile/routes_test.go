@@ -171,7 +171,7 @@ func randomSpellings(n int) []spelling {
 }
 
 func randomTarget(random *rand.Rand) string {
-	target := []string{"/login", "/login", "/login", "/login.php", "/index.php/login"}[random.IntN(5)]
+	target := []string{"/login", "/login", "/login", "/login.php", "/index.php/login", "/in/form"}[random.IntN(6)]
 	for range 1 + random.IntN(4) {
 		target = mutateTarget(random, target)
 	}

@@ -14,14 +14,20 @@ func TestStalledClients(t *testing.T) {
 		s := &abused{site: beginDirect(t, inProcess(t, b), hasty+", max_upstream: 20", abusePolicies), backend: b}
 		conns := s.dial(t, tally, 20, say)
 		tries := 0
-		through := func() bool {
+		got := func() int {
 			conn := open(t, s.addr())
 			defer conn.close()
 			tries++ // each in a name of its own: those that find no room are charged, too
 			a, err := conn.ask(signIn("/login", fmt.Sprint("honest", tries)))
-			return err == nil && a.status == 200
+			if err != nil {
+				return 0
+			}
+			return a.status
 		}
-		if !eventually(through) {
+		if !eventually(func() bool { return got() == 503 }) {
+			t.Errorf("%q: the places are not taken, so this shows little", say)
+		}
+		if !eventually(func() bool { return got() == 200 }) {
 			tally.evasion(t, "%q: nobody gets through any more", say)
 		}
 		for _, c := range conns {

@@ -138,6 +138,10 @@ func (e *echo) ofHeader(s *Sample) bool {
 
 func (e *echo) ofLine(name, line string, s *Sample) bool {
 	switch name {
+	case "X-Forwarded-Host":
+		if strings.EqualFold(line, s.Host) {
+			return false // said once already
+		}
 	case "Cookie":
 		return e.ofCookies(line)
 	case "Origin", "Referer":

@@ -58,7 +58,7 @@ func negotiates(canonical string) bool {
 	switch canonical {
 	case "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Dnt", "Expect", "Host", "Pragma", "Priority",
 		"Save-Data", "Te", "Trailer", "Transfer-Encoding", "Upgrade-Insecure-Requests",
-		"X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Requested-With":
+		"X-Forwarded-Port", "X-Forwarded-Proto", "X-Requested-With":
 		return true
 	}
 	return strings.HasPrefix(canonical, "Accept") || strings.HasPrefix(canonical, "Sec-")

@@ -113,6 +113,7 @@ func TestPoison(t *testing.T) {
 		{"one byte, as a word", sends("7"), show("7 tries")},
 		{"two bytes in a redirect", sends("xy"), "302\nLocation: /login?u=xy\n\n"},
 		{"in a redirect, escaped", sends(evil), "302\nLocation: /login?u=" + url.QueryEscape(evil) + "\n\n"},
+		{"as the host that a proxy passes on", header("X-Forwarded-Host", "evil.example"), show("<a href=https://evil.example/>")},
 		{"in a header", sends("secret-word"), "401\nX-User: secret-word\n\nno"},
 		{"for HTML", sends(evil), show(html.EscapeString(evil))},
 		{"for HTML, twice", sends(evil), show(html.EscapeString(html.EscapeString(evil)))},

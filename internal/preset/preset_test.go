@@ -70,9 +70,10 @@ func TestModgud(t *testing.T) {
 		{"magic-link", mail, "json:/Email", "share", "/api/account/magic-link/request"},
 		{"password-reset", mail, "json:/UserName", "share", "/api/account/forgot-password"},
 		{"email-verification", mail, "json:/Email", "skip", "/api/account/email/send-verification"},
-		{"email-otp", "requests.source 600/1m burst 200, requests.target 15/1m, requests.client 600/1m", "json:/Email", "skip", "/api/account/passwordless-otp/login /api/account/email-otp/login /api/account/mfa/login"},
+		{"email-otp", "requests.source 600/1m burst 200, requests.target 15/1m, requests.client 600/1m", "json:/Email", "skip", "/api/account/passwordless-otp/login /api/account/email-otp/login"},
 		{"passkey-begin", "requests.source 1200/5m burst 300, requests.target 60/5m, requests.client 1200/5m", "json:/Email json:/UserName", "skip", "/connect/passkey/begin /connect/passkey/enroll /connect/passkey/enroll/begin /connect/staffing/begin /connect/staffing/{id}/step-up /connect/activation-token/{id}/register/begin /connect/activation-token/{id}/register"},
 		{"oauth-token", "requests.source 600/1m burst 200, requests.client 60/1m burst 60", "", "share", "/connect/token"},
+		{"complete-login", "", "", "share", "/api/account/mfa/login /api/account/email-otp/login /api/account/passkey/login /api/account/magic-link/login /api/account/external-login/finish"},
 		{"bootstrap", "requests.source 30/15m burst 10", "", "share", "/api/account/bootstrap-admin /api/install/validate /api/install/complete"},
 		{"login", "failures.source 200/15m signal, failures.target 5/15m, failures.device 10/15m", "json:/UserName", "share", "/api/account/login"},
 	}
@@ -85,7 +86,7 @@ func TestModgud(t *testing.T) {
 		var paths, target []string
 		for _, m := range p.Match {
 			paths = append(paths, m.Route.Path)
-			if !slices.Equal(m.Route.Methods, []string{"POST"}) {
+			if !slices.Equal(m.Route.Methods, []string{"POST"}) && m.Route.Path != "/api/account/external-login/finish" {
 				t.Errorf("%s: methods %q, want POST", p.Name, m.Route.Methods)
 			}
 		}

@@ -137,6 +137,33 @@ func TestEvasionsAcrossSegments(t *testing.T) {
 	}
 }
 
+// TestFormatBehindASeparator: a framework that decodes once takes .json off login%2f, which the next system decodes again.
+func TestFormatBehindASeparator(t *testing.T) {
+	table := paths(t, "/login")
+	for target, want := range map[string]int{
+		"/login%252f.json": 1, "/login%2f.json//": 1, "/..;a=b/login%255c.xml": 1, "/login/.json": 0, "/login%2fx.json": 0, "/login%2f.a-b": 0, "/x%2f.json": 0,
+	} {
+		if got := hits(table, post(target)); len(got) != want {
+			t.Errorf("%q hits %q, want %d routes", target, got, want)
+		}
+	}
+}
+
+// TestCutPathsAreHit: what a backend reads that stops in the middle of a path counts for parameters and prefixes, too.
+func TestCutPathsAreHit(t *testing.T) {
+	table := paths(t, "/user/{name}", "/api/*")
+	for _, mark := range []string{"#", "%23", "%00", "%3f", "%0d%0a", ";"} {
+		for target, want := range map[string]string{
+			"/user/bob" + mark + "/x": "/user/{name}", "/user/bob" + mark + ".php/x/y": "/user/{name}", "/user/./bob" + mark + "/../..": "/user/{name}",
+			"/api/x" + mark + "/../../y": "/api/*", "/api/" + mark + "/../../y": "/api/*",
+		} {
+			if got := hits(table, post(target)); !slices.Contains(got, want) {
+				t.Errorf("%q hits %q, want %s", target, got, want)
+			}
+		}
+	}
+}
+
 func TestFetchedFilesAreNoFormats(t *testing.T) {
 	table := paths(t, "/login")
 	for _, tc := range []struct {
@@ -285,6 +312,9 @@ func TestParams(t *testing.T) {
 		{"/realms/Acme/users/b%256Fb", []Param{{"realm", "Acme"}, {"id", "b%6Fb"}, {"id", "bob"}}},
 		{"/realms/Acme/users/bob;x", []Param{{"realm", "Acme"}, {"id", "bob;x"}, {"id", "bob"}}},
 		{"/realms/Acme/users/bob%00x", []Param{{"realm", "Acme"}, {"id", "bob\x00x"}, {"id", "bob"}}},
+		{"/realms/Acme/users/bob#/x", []Param{{"realm", "Acme"}, {"id", "bob#"}, {"id", "bob"}}},
+		{"/realms/Acme/users/bob%00.php/x", []Param{{"realm", "Acme"}, {"id", "bob\x00.php"}, {"id", "bob"}}},
+		{"/realms/Acme/users/bob;x/y", []Param{{"realm", "Acme"}, {"id", "bob;x"}, {"id", "bob"}}},
 		{"/realms/Acme/users/a%2Fb", []Param{{"realm", "Acme"}, {"id", "a/b"}, {"id", "a"}, {"id", "b"}}},
 		{"/realms/Acme/users/a%2F..%2Fb", []Param{{"realm", "Acme"}, {"id", "a/../b"}, {"id", "a"}, {"id", "b"}}},
 		{"/realms/Acme/users/x/../bob", []Param{{"realm", "Acme"}, {"id", "x"}, {"id", "bob"}}},

@@ -146,16 +146,20 @@ func scriptExtension(ext string) bool {
 // says that the request only fetches something, so that /login.css is no login.
 func withoutFormat(name []byte, quiet bool) ([]byte, bool) {
 	dot := bytes.LastIndexByte(name, '.')
-	ext := name[dot+1:]
-	if dot <= 0 || len(ext) > 8 || quiet && assetExtension(ext) {
+	if dot <= 0 || !isFormat(name[dot+1:], quiet) {
 		return nil, false
 	}
+	return trimDots(name[:dot]), true
+}
+
+// isFormat tells whether an extension may be the suffix of a format.
+func isFormat(ext []byte, quiet bool) bool {
 	for _, c := range ext {
 		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9') {
-			return nil, false
+			return false
 		}
 	}
-	return trimDots(name[:dot]), true
+	return len(ext) <= 8 && !(quiet && assetExtension(ext))
 }
 
 func assetExtension(ext []byte) bool {

@@ -129,10 +129,16 @@ func (w *walker) read(segment string, first, slashed bool) (named bool) {
 		named = named || len(sub) > 0
 		ways := w.reader.ways(sub)
 		w.take(&w.places, &w.next, &ways)
+		if i > 0 && len(sub) > 1 && sub[0] == '.' && isFormat(sub[1:], w.quiet) {
+			w.next.merge(&w.places) // to who cuts it off first, the encoded separator before it was a part of the name
+		}
 		w.junk(&w.inside, &w.next, true)
 		w.next.merge(&w.ignoring)
 		if ways.ends {
 			w.move(&w.places, &w.ended, ways.end)
+			if ways.end.kind == push { // a name that no route has, or the value of a parameter
+				w.junk(&w.places, &w.ended, true)
+			}
 			if ways.hasParams {
 				w.move(&w.places, &w.ended, ways.params)
 			}

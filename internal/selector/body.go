@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Body is the buffered body of one request: the bytes as received, for sending on, and what they say, parsed at most once
@@ -224,17 +226,25 @@ func looksLike(text []byte) Kind {
 	return 0
 }
 
-// trimStart drops what parsers pass over before a document: blanks, control characters, a byte order mark.
+// trimStart drops what parsers pass over before a document, and what backends strip before they parse one: blanks of all
+// kinds, control characters, a byte order mark.
 func trimStart(text []byte) []byte {
 	for len(text) > 0 {
-		switch {
-		case text[0] <= ' ':
+		if text[0] <= ' ' {
 			text = text[1:]
-		case len(text) >= 3 && string(text[:3]) == "\ufeff":
-			text = text[3:]
+			continue
+		}
+		if text[0] < utf8.RuneSelf {
+			return text
+		}
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case unicode.IsSpace(r) || r == '\ufeff' || r == '\u180e': // the last was a blank up to Unicode 6.2
+		case r == utf8.RuneError && (text[0] == 0x85 || text[0] == 0xa0): // blanks of Latin-1
 		default:
 			return text
 		}
+		text = text[size:]
 	}
 	return text
 }

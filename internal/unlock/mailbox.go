@@ -10,14 +10,16 @@ const (
 )
 
 // mailbox is where mail for a target goes: the target itself, or, if it has no "@", the target at domain. ok says that this
-// is one mailbox beyond doubt: a dot-atom and a host name, in ASCII, without quotes, comments, lists or an address literal.
+// is one mailbox beyond doubt: a dot-atom and a host name, in ASCII, without quotes, comments, lists or an address literal, nor
+// with what old mail servers take for a route or what begins the digest of a long name.
 func mailbox(target, domain string) (box string, ok bool) {
 	box = target
 	if !strings.Contains(target, "@") {
 		box += "@" + domain
 	}
 	local, host, found := strings.Cut(box, "@")
-	return box, found && len(box) <= maxMailbox && isDotAtom(local) && isHostname(host)
+	whole := found && (!strings.Contains(target, "@") || strings.Contains(host, ".")) // a name without a dot is some machine next door
+	return box, whole && len(box) <= maxMailbox && isDotAtom(local) && isHostname(host)
 }
 
 func isDotAtom(s string) bool {
@@ -29,7 +31,7 @@ func isDotAtom(s string) bool {
 			return false
 		}
 		for i := range len(atom) {
-			if !isAlnum(atom[i]) && strings.IndexByte("!#$%&'*+-/=?^_`{|}~", atom[i]) < 0 { // RFC 5322, 3.2.3
+			if !isAlnum(atom[i]) && strings.IndexByte("$&'*+-/=?^_`{|}~", atom[i]) < 0 { // RFC 5322, 3.2.3
 				return false
 			}
 		}

@@ -81,6 +81,25 @@ func TestOldFilesAreNotRead(t *testing.T) {
 	}
 }
 
+// A young file is read again: the times of files are coarse, and a second change may have the time of the first.
+func TestYoungFilesAreRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	write(t, path, "one")
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err != nil {
+		t.Fatal(err)
+	}
+	w := New(0, []string{path})
+	write(t, path, "two")
+	if err := os.Chtimes(path, now, now); err != nil {
+		t.Fatal(err)
+	}
+	w.settled([]string{path})
+	if !w.settled([]string{path}) {
+		t.Error("the second change was not told")
+	}
+}
+
 // Kubernetes swaps a link to a folder, and the files below change together.
 func TestSwappedFolder(t *testing.T) {
 	dir := t.TempDir()

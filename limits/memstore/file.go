@@ -28,7 +28,9 @@ type file struct {
 	path  string
 	log   *slog.Logger
 
-	mu       sync.Mutex
+	writing sync.Mutex // held by the one who writes
+
+	mu       sync.Mutex          // guards the next three
 	records  map[string]struct{} // keys to be written
 	failures map[string]struct{}
 	all      bool // too many for that: everything is to be written
@@ -148,6 +150,14 @@ func (f *file) waiting() int64 {
 	return int64(len(f.records) + len(f.failures))
 }
 
+// Flush writes what waits to the file, so that nothing of it is undone by a crash; without a file it does nothing.
+func (s *Store) Flush() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.write()
+}
+
 // run writes until stop is closed, and then once more.
 func (f *file) run(stop <-chan struct{}) {
 	defer close(f.done)
@@ -169,6 +179,8 @@ func (f *file) run(stop <-chan struct{}) {
 
 // write writes what waits, and tells of the first failure and of the end of failing.
 func (f *file) write() error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
 	m := f.take()
 	if m.none() {
 		return nil

@@ -28,7 +28,7 @@ func (t *Transport) dial(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{Conn: nc, generation: generation}
-	c.talk.init(nc)
+	c.talk.init(c)
 	return c, nil
 }
 
@@ -38,12 +38,15 @@ func (c *conn) quiet() bool {
 	return c.talk.quiet()
 }
 
-// ask writes a request and waits for the first bytes of its answer. It returns how many of them it read into answer,
-// which may share memory with request, and whether the upstream may have seen a part of the request.
-func (c *conn) ask(request, answer []byte) (n int, sent bool, err error) {
+// ask writes the request of an exchange and waits for the first bytes of its answer, until the connection's deadline. It
+// returns how many of them it read into the exchange's buffer, which may share memory with request, and whether the
+// upstream may have seen a part of the request.
+func (c *conn) ask(x *exchange, request []byte) (n int, sent bool, err error) {
+	answer := x.in.buf
 	if c.talk.able() {
-		return c.talk.ask(request, answer)
+		return c.talk.ask(x, request, answer)
 	}
+	x.slowWrite(c)
 	w, werr := c.Write(request)
 	if werr != nil && (w == 0 || isTimeout(werr)) {
 		return 0, w > 0, werr

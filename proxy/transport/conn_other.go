@@ -2,16 +2,14 @@
 
 package transport
 
-import "net"
-
 // talk stands in for the way in which sockets are used on unix systems. Here a connection that the upstream has closed
 // is only found out by using it.
 type talk struct{}
 
-func (*talk) init(net.Conn) {}
+func (*talk) init(*conn) {}
 
 func (*talk) able() bool { return false }
 
-func (*talk) ask([]byte, []byte) (n int, sent bool, err error) { return 0, false, errStale }
+func (*talk) ask(_ *exchange, _, _ []byte) (n int, sent bool, err error) { return 0, false, errStale }
 
 func (*talk) quiet() bool { return true }

@@ -4,7 +4,6 @@ package transport
 
 import (
 	"io"
-	"net"
 	"os"
 	"syscall"
 )
@@ -15,18 +14,19 @@ import (
 // the write, and then it tells whether the connection is still open, for which nobody asks otherwise.
 type talk struct {
 	raw   syscall.RawConn
-	conn  net.Conn
+	conn  *conn
 	step  func(fd uintptr) (done bool) // made once, since it would be allocated for each request
 	asked bool
 
+	x               *exchange
 	request, answer []byte
 	n               int
 	sent            bool
 	err             error
 }
 
-func (t *talk) init(c net.Conn) {
-	s, ok := c.(syscall.Conn)
+func (t *talk) init(c *conn) {
+	s, ok := c.Conn.(syscall.Conn)
 	if !ok {
 		return
 	}
@@ -40,13 +40,13 @@ func (t *talk) init(c net.Conn) {
 // able reports whether the connection is a socket.
 func (t *talk) able() bool { return t.raw != nil }
 
-func (t *talk) ask(request, answer []byte) (n int, sent bool, err error) {
-	t.request, t.answer, t.asked, t.sent, t.n, t.err = request, answer, false, false, 0, nil
+func (t *talk) ask(x *exchange, request, answer []byte) (n int, sent bool, err error) {
+	t.x, t.request, t.answer, t.asked, t.sent, t.n, t.err = x, request, answer, false, false, 0, nil
 	err = t.raw.Read(t.step)
 	if t.err != nil {
 		err = t.err
 	}
-	t.request, t.answer = nil, nil
+	t.x, t.request, t.answer = nil, nil, nil
 	return t.n, t.sent, err
 }
 
@@ -58,7 +58,7 @@ func (t *talk) proceed(fd uintptr) (done bool) {
 			t.err = errStale
 			return true
 		}
-		w, err := t.conn.Write(t.request)
+		w, err := t.write(fd)
 		t.sent = w > 0
 		if err != nil && (w == 0 || isTimeout(err)) {
 			t.err = err
@@ -81,6 +81,17 @@ func (t *talk) proceed(fd uintptr) (done bool) {
 	return true
 }
 
+// write writes the request. What the system does not take at once is waited for.
+func (t *talk) write(fd uintptr) (int, error) {
+	w, err := writeNow(fd, t.request)
+	if w == len(t.request) || err != nil && err != syscall.EAGAIN {
+		return w, err
+	}
+	t.x.slowWrite(t.conn)
+	more, err := t.conn.Write(t.request[w:])
+	return w + more, err
+}
+
 // quiet reports whether the connection is open and has nothing to say.
 func (t *talk) quiet() bool {
 	if t.raw == nil {
@@ -99,6 +110,16 @@ func nothingToRead(fd uintptr) bool {
 	var b [1]byte
 	_, err := readNow(fd, b[:])
 	return err == syscall.EAGAIN
+}
+
+// writeNow writes as much as the system takes without waiting.
+func writeNow(fd uintptr, p []byte) (int, error) {
+	for {
+		n, err := syscall.Write(int(fd), p)
+		if err != syscall.EINTR {
+			return max(n, 0), err
+		}
+	}
 }
 
 // readNow reads what is there. Sockets of package net do not block.

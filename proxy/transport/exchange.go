@@ -28,7 +28,8 @@ type exchange struct {
 	streams  bool        // the body is sent by a sender
 	sender   *sender     // nil until the head of such a request is sent
 	reusable bool        // both sides mean to keep the connection
-	stop     func() bool // takes the interruption by the context back
+	limit    time.Time   // for the header of the answer; zero: none
+	stop     func() bool // takes the interruption by the context back; nil: it cannot interrupt yet
 
 	mu          sync.Mutex // guards what follows, and the deadlines of conn
 	conn        *conn      // nil before it is found and after the exchange; only the caller's goroutine sets it
@@ -115,6 +116,10 @@ func (x *exchange) ask(request []byte) error {
 	if err != nil {
 		return &callError{"connecting", err}
 	}
+	if x.ctx.Err() != nil {
+		_ = c.Close()
+		return context.Cause(x.ctx)
+	}
 	return x.askOn(c, request)
 }
 
@@ -139,12 +144,16 @@ func (x *exchange) askOn(c *conn, request []byte) (err error) {
 	if x.streams {
 		return x.askStreaming(c, request)
 	}
-	x.in.w, x.sent, err = c.ask(request, x.in.buf)
+	x.in.w, x.sent, err = c.ask(x, request)
+	if x.sent && isTimeout(err) { // of its patience
+		return x.in.fill()
+	}
 	return err
 }
 
 // askStreaming sends the head of a request and leaves its body to a sender, so that an answer is seen that comes early.
 func (x *exchange) askStreaming(c *conn, head []byte) error {
+	x.watch()
 	if !c.quiet() {
 		return errStale
 	}
@@ -159,20 +168,37 @@ func (x *exchange) askStreaming(c *conn, head []byte) error {
 	return x.in.fill()
 }
 
-// attach makes the exchange own a connection, within its limits of time.
+// patience is how long an exchange waits for its answer before it begins to watch its context. Nearly all answers come
+// earlier, and watching costs as much as writing the request down. Who has given up meanwhile is found then.
+const patience = 500 * time.Millisecond
+
+// attach makes the exchange own a connection. For a while only the time can interrupt it.
 func (x *exchange) attach(c *conn) {
+	now, wait := time.Now(), x.t.patience
+	if timeout := x.t.cfg.ResponseTimeout; timeout > 0 {
+		x.limit, wait = now.Add(timeout), min(wait, timeout)
+	}
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.conn = c
-	switch timeout := x.t.cfg.ResponseTimeout; {
-	case x.interrupted:
+	if x.interrupted {
 		_ = c.SetDeadline(past)
-	case timeout > 0:
-		_ = c.SetDeadline(time.Now().Add(timeout))
+	} else {
+		_ = c.SetReadDeadline(now.Add(wait))
+	}
+}
+
+// watch lets the context interrupt the exchange, and gives it its whole time.
+func (x *exchange) watch() {
+	if x.stop != nil {
+		return
+	}
+	x.mu.Lock()
+	if !x.interrupted && !x.answered {
+		_ = x.conn.SetReadDeadline(x.limit)
 	}
 	x.mu.Unlock()
-	if x.stop == nil {
-		x.stop = afterFunc(x.ctx, x.interrupt)
-	}
+	x.stop = afterFunc(x.ctx, x.interrupt)
 }
 
 // afterFunc is [context.AfterFunc], but for what that makes on its way to a context's own method.
@@ -213,6 +239,12 @@ func (x *exchange) breakOff(reason error) {
 	x.interrupt()
 }
 
+// slowWrite prepares for a write that may have to wait.
+func (x *exchange) slowWrite(c *conn) {
+	x.watch()
+	x.limitWrite(c)
+}
+
 // limitWrite gives the upstream time to take the next piece of a request.
 func (x *exchange) limitWrite(c *conn) {
 	x.mu.Lock()
@@ -225,6 +257,7 @@ func (x *exchange) limitWrite(c *conn) {
 // Read reads from the connection for the inbox. The time limit is one for the header, so it is lifted here when
 // that is complete; most answers are complete then too, and never come here again.
 func (x *exchange) Read(p []byte) (int, error) {
+	x.watch()
 	if x.body.kind != bodyNone && !x.answered {
 		x.liftLimit()
 	}
@@ -235,7 +268,7 @@ func (x *exchange) liftLimit() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.answered = true
-	if x.t.cfg.ResponseTimeout > 0 && !x.interrupted {
+	if !x.interrupted {
 		_ = x.conn.SetReadDeadline(time.Time{})
 	}
 }

@@ -42,12 +42,16 @@ import (
 // A request is sent a second time, on a new connection, only if the first was a used one and either no byte was
 // written, or the method is GET, HEAD, OPTIONS or TRACE without a body and the connection ended without a byte of an answer.
 //
+// The end of the context interrupts a call at once where it waits for more than the first bytes of an answer, and there
+// within half a second. One that ends after that changes nothing.
+//
 // Of the hooks of httptrace only Got1xxResponse is called. Request.Cancel is ignored; contexts have replaced it.
 // Errors tell by Timeout() whether time ran out; one caused by the context wraps its cause, one caused by reading the
 // request's body wraps that error.
 type Transport struct {
-	cfg  Config
-	pool pool
+	cfg      Config
+	pool     pool
+	patience time.Duration
 }
 
 // Config says how the upstream is reached and how long it may take. Only Dial is required.
@@ -82,7 +86,7 @@ func New(cfg Config) *Transport {
 	if cfg.MaxHeaderBytes <= 0 {
 		cfg.MaxHeaderBytes = defaultMaxHeaderBytes
 	}
-	return &Transport{cfg: cfg, pool: pool{max: cfg.MaxIdle, timeout: cfg.IdleTimeout}}
+	return &Transport{cfg: cfg, pool: pool{max: cfg.MaxIdle, timeout: cfg.IdleTimeout}, patience: patience}
 }
 
 // RoundTrip implements [http.RoundTripper].

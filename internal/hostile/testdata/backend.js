@@ -14,6 +14,7 @@ const last = (v) => [].concat(v).pop()
 const readers = {
   'json': (r, b) => JSON.parse(b.toString('utf8')).username,
   'json without mark': (r, b) => Object.assign({}, JSON.parse(b.toString('utf8').replace(/^\ufeff/, ''))).username,
+  'json trimmed': (r, b) => JSON.parse(b.toString('utf8').trim()).username,
   'json utf16': (r, b) => JSON.parse(b.toString('utf16le').replace(/^\ufeff/, '')).username,
   'json latin1': (r, b) => JSON.parse(b.toString('latin1')).username,
   'querystring': (r, b) => last(querystring.parse(b.toString('utf8')).username),
