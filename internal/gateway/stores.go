@@ -127,8 +127,14 @@ func newKeys(cfg *config.Config, s *stores, log *slog.Logger) (keys, error) {
 		into    *[]byte
 		from    []byte
 		purpose string
-	}{{&k.cookies, root, "cookies"}, {&k.names, root, "names"}, {&k.known, root, "known targets"}, {&k.cookie, root, "device cookies"}, {&k.devices, root, "devices"},
-		{&k.secrets, secrets, "secrets"}} {
+	}{
+		{&k.cookies, root, "cookies"},
+		{&k.names, root, "names"},
+		{&k.known, root, "known targets"},
+		{&k.cookie, root, "device cookies"},
+		{&k.devices, root, "devices"},
+		{&k.secrets, secrets, "secrets"},
+	} {
 		derived, err := hkdf.Key(sha256.New, d.from, nil, "authgate "+d.purpose, 32)
 		if err != nil {
 			return keys{}, fmt.Errorf("deriving keys: %w", err)

@@ -122,7 +122,10 @@ func (s *span) End(end proxy.TraceEnd) {
 		attribute.String("authgate.decision", end.Decision),
 	}
 	for _, a := range []struct{ key, value string }{
-		{"authgate.policy", end.Policy}, {"authgate.dimension", end.Dimension}, {"authgate.verdict", end.Verdict}, {"http.route", end.Route},
+		{"authgate.policy", end.Policy},
+		{"authgate.dimension", end.Dimension},
+		{"authgate.verdict", end.Verdict},
+		{"http.route", end.Route},
 		{"authgate.request_id", end.RequestID},
 	} {
 		if a.value != "" {
