@@ -16,7 +16,7 @@ import (
 )
 
 // known is what this instance remembers of refusals, so that it can refuse again without asking [S7]. What it answers is what
-// the server would: it knows of every other bucket of the attempt that it cannot make the answer another one. A memory lasts for
+// the server would, in the same form, but for another bucket that the caller would have to wait for longer. A memory lasts for
 // a second at most, never longer than the refusal, and counts only while it is certain that a release elsewhere would be heard of.
 //
 // Attempts that ask for facts or quotas, or of which some policy only reports, are always the server's, and so are refusals in
@@ -149,26 +149,10 @@ func (k *known) get(id bucketID) (told, bool) {
 	return m, ok
 }
 
-// goesBefore reports whether a charge of which nothing is known could be the one that the caller is told of [L10].
+// goesBefore reports whether a charge of which nothing is known could refuse in a form that goes before that of a refusal. In the same
+// form it could only ask for a longer wait: the caller is told of the one that is known, and of the other when that is over.
 func goesBefore(a *limits.Attempt, charge int, worst limits.Refusal) bool {
-	r, than := a.Charges[charge].Rule, a.Charges[worst.Charge].Rule
-	if r.Refuse != than.Refuse {
-		return r.Refuse < than.Refuse
-	}
-	most := longest(r)
-	return most > worst.Wait || most == worst.Wait && charge < worst.Charge
-}
-
-// longest is how long a bucket of the rule can refuse.
-func longest(r *limits.Rule) limits.Millis {
-	window := r.Window.Milliseconds()
-	switch r.Kind() {
-	case limits.KindTokens:
-		return (window + int64(r.Limit) - 1) / int64(r.Limit)
-	case limits.KindFailures:
-		return max(window, r.Lockout.Max.Milliseconds())
-	}
-	return window
+	return a.Charges[charge].Rule.Refuse < a.Charges[worst.Charge].Rule.Refuse
 }
 
 // asking is when a question was sent.
