@@ -121,8 +121,10 @@ func (c *call) Value(key any) any {
 	return c.trace.Value(key)
 }
 
-// informant passes 103 and its like on to a client that can take them. 100 is the server's own affair. The transport may
-// still call it when its call is over, and the answer is no longer there to be added to.
+// informant passes 103 and its like on to a client that can take them. 100 is the server's own affair, and nothing is said
+// until that is settled: after a hint the server would not say it in HTTP/2, and the client would wait in vain; in HTTP/1 it
+// would write both at once. The transport may still call it when its call is over, and the answer is no longer there to be
+// added to.
 type informant struct {
 	x    *exchange
 	mu   sync.Mutex
@@ -132,7 +134,7 @@ type informant struct {
 func (i *informant) pass(code int, header textproto.MIMEHeader) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.over || code == http.StatusContinue || !i.x.r.ProtoAtLeast(1, 1) {
+	if i.over || code == http.StatusContinue || !i.x.r.ProtoAtLeast(1, 1) || i.x.coming.pending() {
 		return nil
 	}
 	h := i.x.w.Header()

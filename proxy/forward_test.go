@@ -317,6 +317,54 @@ func TestEarlyHints(t *testing.T) {
 	}
 }
 
+// A hint that comes before the client was asked for its upload must not take the place of the question.
+func TestEarlyHintsWaitFor100(t *testing.T) {
+	hinting := roundTripper(func(r *http.Request) (*http.Response, error) {
+		hint := func(link string) {
+			_ = httptrace.ContextClientTrace(r.Context()).Got1xxResponse(103, textproto.MIMEHeader{"Link": {link}})
+		}
+		hint("before")
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(r.Body, first); err != nil {
+			return nil, err
+		}
+		hint("after")
+		rest, err := io.ReadAll(r.Body)
+		return answer(r, 200, string(first)+string(rest)), err
+	})
+	s := httptest.NewUnstartedServer(newGate(t, setup{backend: hinting}).handler)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	for version := 1; version <= 2; version++ {
+		transport := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
+		transport.Protocols.SetHTTP1(version == 1)
+		transport.Protocols.SetUnencryptedHTTP2(version == 2)
+		var hints []string
+		trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			if code != http.StatusContinue {
+				hints = append(hints, fmt.Sprint(code, " ", h.Get("Link")))
+			}
+			return nil
+		}}
+		r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), "POST", s.URL, strings.NewReader("upload"))
+		r.Header.Set("Expect", "100-continue")
+		res, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Do(r)
+		if err != nil {
+			t.Errorf("HTTP/%d: %v", version, err)
+			continue
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		transport.CloseIdleConnections()
+		if res.ProtoMajor != version || string(body) != "upload" || fmt.Sprint(hints) != "[103 after]" {
+			t.Errorf("HTTP/%d: got %q by %s after hints %q, want the upload after the hint that came later", version, body, res.Proto, hints)
+		}
+	}
+}
+
 // Whether an upload is wanted is asked of the backend itself, unless a policy has to read it anyway.
 func TestContinue(t *testing.T) {
 	asked := make(chan string, 1)

@@ -18,9 +18,11 @@ type steady struct {
 	io.Reader
 	x       *exchange
 	stalled atomic.Bool
+	begun   atomic.Bool // something has come, or never will
 }
 
 func (s *steady) Read(p []byte) (int, error) {
+	defer s.begun.Store(true)
 	rc, patience := http.NewResponseController(&s.x.w), s.x.bodyTime
 	if patience <= 0 || rc.SetReadDeadline(time.Now().Add(patience)) != nil { // a server without deadlines is one without slow clients
 		return s.Reader.Read(p)
@@ -36,6 +38,10 @@ func (s *steady) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer]. Closing the body itself would wait for what the client has yet to send.
 func (s *steady) Close() error { return nil }
+
+// pending reports whether the client may still be waiting to be asked for the body, which the server does by itself when it
+// is first read.
+func (s *steady) pending() bool { return s.Reader != nil && !s.begun.Load() }
 
 // steadily is the body that the client is still sending, for the backend.
 func (x *exchange) steadily(body io.Reader) *steady {

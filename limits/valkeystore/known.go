@@ -224,8 +224,15 @@ func (k *known) changed(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.store.cfg.Timeout)
 	defer cancel()
 	c := k.store.client
-	_ = c.Do(ctx, c.B().Publish().Channel(k.store.key(changedKey)).Message("").Build()).Error() // without it they forget within a second
+	heard, err := c.Do(ctx, c.B().Publish().Channel(k.store.key(changedKey)).Message("").Build()).AsInt64()
+	if err == nil && heard > 1 { // without it they forget within a second
+		time.Sleep(hearing)
+	}
 }
+
+// hearing is how long whoever released something waits before it says so: by then the other instances have heard of it, and the next
+// request finds it released wherever it goes.
+const hearing = 100 * time.Millisecond
 
 // run listens to what other instances release until ctx is done.
 func (k *known) run(ctx context.Context) {
