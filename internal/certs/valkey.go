@@ -18,6 +18,8 @@ import (
 
 	"github.com/caddyserver/certmagic"
 	"github.com/valkey-io/valkey-go"
+
+	"authgate/limits/valkeystore"
 )
 
 // Valkey keeps certificates, keys and the account in a Valkey that all instances share, and has the locks by which only one of
@@ -65,7 +67,7 @@ func NewValkey(cfg ValkeyConfig) (*Valkey, error) {
 		cfg.LockTTL = lockTTL
 	}
 	client, err := valkey.NewClient(valkey.ClientOption{
-		InitAddress: cfg.Addresses, DialCtxFn: cfg.dial, Username: cfg.Username, Password: cfg.Password, SelectDB: cfg.Database,
+		InitAddress: cfg.Addresses, DialCtxFn: valkeystore.Dial(cfg.Addresses), Username: cfg.Username, Password: cfg.Password, SelectDB: cfg.Database,
 		TLSConfig: cfg.TLS, Dialer: net.Dialer{Timeout: time.Second}, ClientName: "authgate-certs",
 		ForceSingleClient: true, DisableCache: true,
 	})
@@ -75,27 +77,6 @@ func NewValkey(cfg ValkeyConfig) (*Valkey, error) {
 	v := &Valkey{cfg: cfg, client: client, locks: map[string]*lease{}}
 	v.ctx, v.stop = context.WithCancel(context.Background())
 	return v, nil
-}
-
-// dial connects to the first address that can be reached.
-func (cfg ValkeyConfig) dial(ctx context.Context, _ string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
-	var errs []error
-	for _, address := range cfg.Addresses {
-		network := "tcp"
-		if strings.HasPrefix(address, "/") {
-			network = "unix"
-		}
-		dial := d.DialContext
-		if t != nil && network == "tcp" {
-			dial = (&tls.Dialer{NetDialer: d, Config: t}).DialContext
-		}
-		conn, err := dial(ctx, network, address)
-		if err == nil {
-			return conn, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
 }
 
 // Close gives back the locks that are still held, and ends the connections.

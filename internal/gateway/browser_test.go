@@ -80,15 +80,16 @@ func chromium(t *testing.T) string {
 }
 
 // profile starts a browser with a profile of its own.
-func profile(t *testing.T, path string) context.Context {
+func profile(t *testing.T, path string, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "profile")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // its last processes may still be writing
-	ctx, end := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(time.Minute))...)
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(time.Minute))
+	ctx, end := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	t.Cleanup(end)
 	ctx, end = chromedp.NewContext(ctx)
 	t.Cleanup(end)

@@ -106,7 +106,7 @@ func clientOption(cfg Config) valkey.ClientOption {
 	dialer := net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}
 	return valkey.ClientOption{
 		InitAddress:        cfg.Addresses,
-		DialCtxFn:          cfg.dial,
+		DialCtxFn:          Dial(cfg.Addresses),
 		Username:           cfg.Username,
 		Password:           cfg.Password,
 		SelectDB:           cfg.Database,
@@ -123,26 +123,29 @@ func clientOption(cfg Config) valkey.ClientOption {
 	}
 }
 
-// dial connects to the first address that can be reached; the client library would try no other than the first.
-func (cfg Config) dial(ctx context.Context, _ string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
-	var errs []error
-	for _, address := range cfg.Addresses {
-		var conn net.Conn
-		var err error
-		switch {
-		case strings.HasPrefix(address, "/"):
-			conn, err = d.DialContext(ctx, "unix", address)
-		case t != nil:
-			conn, err = (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", address)
-		default:
-			conn, err = d.DialContext(ctx, "tcp", address)
+// Dial is for the DialCtxFn of a client: it connects to the first address that can be reached, where the library would try
+// no other than the first. An address is host:port, or /path of a unix socket, which TLS is not for.
+func Dial(addresses []string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, _ string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+		var errs []error
+		for _, address := range addresses {
+			var conn net.Conn
+			var err error
+			switch {
+			case strings.HasPrefix(address, "/"):
+				conn, err = d.DialContext(ctx, "unix", address)
+			case t != nil:
+				conn, err = (&tls.Dialer{NetDialer: d, Config: t}).DialContext(ctx, "tcp", address)
+			default:
+				conn, err = d.DialContext(ctx, "tcp", address)
+			}
+			if err == nil {
+				return conn, nil
+			}
+			errs = append(errs, err)
 		}
-		if err == nil {
-			return conn, nil
-		}
-		errs = append(errs, err)
+		return nil, errors.Join(errs...)
 	}
-	return nil, errors.Join(errs...)
 }
 
 // Close ends the background work and the connections. Attempts in flight elsewhere keep their leases until these end.
