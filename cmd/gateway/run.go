@@ -28,7 +28,6 @@ func runGateway(c *call) error {
 		return err
 	}
 	files := follow(*file)
-	defer files.stop()
 	cfg, err := c.load(*file, *upstream)
 	if err != nil {
 		return err
@@ -111,25 +110,12 @@ func (c *call) serve(ctx context.Context, cfg *config.Config, files *follower, s
 		// Only on a terminal: a token in a log file would be one for everybody who reads it.
 		fmt.Fprintf(c.stderr, "admin token of this run: %s\n", token)
 	}
-	hangUps := make(chan os.Signal, 1)
-	signal.Notify(hangUps, syscall.SIGHUP)
-	defer signal.Stop(hangUps)
-	for {
-		select {
-		case <-hangUps:
-			if err := g.ReopenFiles(); err != nil {
-				log.Error("reopening files failed", "error", err)
-			}
-			reload(g, log, files)
-			continue
-		case <-files.changed:
-			reload(g, log, files)
-			continue
-		case err = <-g.Failed():
-		case <-ctx.Done():
-		}
-		break
+	stopReloads := reloads(g, log, files)
+	select {
+	case err = <-g.Failed():
+	case <-ctx.Done():
 	}
+	stopReloads()
 	log.Info("stopping")
 	end, cancel := context.WithTimeout(context.Background(), cfg.Server.ShutdownGrace+time.Second)
 	defer cancel()
@@ -140,6 +126,41 @@ func (c *call) serve(ctx context.Context, cfg *config.Config, files *follower, s
 	}
 	return err
 }
+
+// reloads reloads the gateway when it is told to, or when files change, until stop is called. It has a goroutine of its own, so that
+// a file that cannot be read to its end, on a disk that does not answer, keeps nobody from stopping the gateway.
+func reloads(g *gateway.Gateway, log *slog.Logger, files *follower) (stop func()) {
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-hangUps:
+				if err := g.ReopenFiles(); err != nil {
+					log.Error("reopening files failed", "error", err)
+				}
+			case <-files.changed:
+			case <-end:
+				files.stop()
+				return
+			}
+			reload(g, log, files)
+		}
+	}()
+	return func() {
+		signal.Stop(hangUps)
+		close(end)
+		select {
+		case <-ended:
+		case <-time.After(reloadGrace):
+		}
+	}
+}
+
+// reloadGrace is how long a stop waits for a reload under way.
+const reloadGrace = 2 * time.Second
 
 // reload reads the file again and makes the gateway follow it; a bad one changes nothing and is told.
 func reload(g *gateway.Gateway, log *slog.Logger, files *follower) {

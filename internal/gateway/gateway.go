@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"authgate/admin"
 	"authgate/internal/certs"
@@ -197,12 +198,26 @@ func (g *Gateway) Stop(ctx context.Context) error {
 		err = fmt.Errorf("stopping: some verdicts were not settled: %w", werr)
 	}
 	g.background()
-	g.work.Wait()
+	g.endWork(ctx)
 	g.edge.end(ctx)
 	_ = g.private.Close()
 	g.upstream.Close()
 	return errors.Join(err, g.stopNotices(), g.stores.Close())
 }
+
+// endWork waits for what runs beside requests, but not for a read of a file that never ends.
+func (g *Gateway) endWork(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() { g.work.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	case <-time.After(workGrace):
+	}
+}
+
+// workGrace is how long that takes at most; nothing but a file keeps it longer than a call to the store.
+const workGrace = 3 * time.Second
 
 // Reload makes the gateway follow another configuration, whole or not at all [A7]. Counters live on. What a running process
 // cannot change is an error that says so.
