@@ -175,6 +175,7 @@ func (x *exchange) end() {
 	}
 	x.reservation.Release() // what was not settled was never sent, or ended where nobody foresaw
 	x.replay.detach()
+	x.coming.detach()
 	x.body.Release()
 	status := x.w.status
 	if x.hijacked {

@@ -62,6 +62,16 @@ func NewHandler(plan *Plan, d Deps) *Handler {
 // Swap makes requests from now on follow another plan.
 func (h *Handler) Swap(plan *Plan) { h.plan.Store(plan) }
 
+// Drain waits until connections that were switched to another protocol have ended by themselves, or ctx is done.
+func (h *Handler) Drain(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() { h.switched.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
 // Close ends what a server's shutdown does not know: connections that were switched to another protocol, and calls to the
 // backend that go on without their client. It returns when the former are closed.
 func (h *Handler) Close() {

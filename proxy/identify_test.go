@@ -266,6 +266,8 @@ func TestRoutesByBody(t *testing.T) {
 	p = policy{name: "token", match: []route.Match{{Methods: []string{"DELETE"}, Path: "/token"}}, rules: []limits.Rule{requests(limits.Source, 1, time.Hour)}}
 	g = guarded(t, p)
 	expect(t, g.codes(form("_method=PUT"), form("_method=delete"), form("_method=put"), form("_method=DELETE"), with(form(""), "X-Http-Method-Override: DELETE")), "200 200 200 429 429")
+	g = guarded(t, p)
+	expect(t, g.codes(form(".method=DELETE"), form("%2Emethod=DELETE"), form("X-HTTP-Method-Override=DELETE"), form("x-http-method-override=delete"), form("method=DELETE")), "200 429 429 429 200")
 }
 
 // A policy that is not enabled in the realm does nothing.

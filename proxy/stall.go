@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,21 +20,37 @@ type steady struct {
 	x       *exchange
 	stalled atomic.Bool
 	begun   atomic.Bool // something has come, or never will
+
+	mu   sync.Mutex
+	over bool // the handler has returned: the connection, or the stream, is somebody else's by now
 }
 
 func (s *steady) Read(p []byte) (int, error) {
 	defer s.begun.Store(true)
-	rc, patience := http.NewResponseController(&s.x.w), s.x.bodyTime
-	if patience <= 0 || rc.SetReadDeadline(time.Now().Add(patience)) != nil { // a server without deadlines is one without slow clients
+	if patience := s.x.bodyTime; patience <= 0 || !s.limit(time.Now().Add(patience)) { // a server without deadlines is one without slow clients
 		return s.Reader.Read(p)
 	}
 	n, err := s.Reader.Read(p)
-	_ = rc.SetReadDeadline(time.Time{}) // when the backend asks for more is not up to the client
+	s.limit(time.Time{}) // when the backend asks for more is not up to the client
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		s.stalled.Store(true)
 	}
 	return n, err
+}
+
+// limit sets or lifts the time for reading, unless the request is over: a transport may read on after it has answered.
+func (s *steady) limit(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.over && http.NewResponseController(&s.x.w).SetReadDeadline(t) == nil
+}
+
+// detach ends that. It comes before the handler returns.
+func (s *steady) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
 }
 
 // Close implements [io.Closer]. Closing the body itself would wait for what the client has yet to send.

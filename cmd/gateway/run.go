@@ -35,6 +35,7 @@ func runGateway(c *call) error {
 	files.uses(cfg)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // whoever asks a second time does not want to wait
 	return c.serve(ctx, cfg, files, nil)
 }
 

@@ -40,8 +40,8 @@ type Config struct {
 	origins map[string]Origin
 }
 
-// Files are the files that values were read from, written as file:PATH. A change of one is a change of the configuration. The
-// main file and certificates are not among them.
+// Files are the files besides the main one that the configuration depends on: those that values were read from, written as
+// file:PATH, and those of certificates. A change of one is a reason to load it again.
 func (c *Config) Files() []string { return slices.Clone(c.files) }
 
 // Mode says whether refusals are real.
@@ -93,6 +93,7 @@ func Parse(name string, data []byte, opts Options) (*Config, Warnings, error) {
 	if err := r.err(); err != nil {
 		return nil, warnings, err
 	}
+	files = append(files, certificateFiles(cfg)...)
 	slices.Sort(files)
 	cfg.files = slices.Compact(files)
 	cfg.shown = showDocument(r, doc, opts.later)

@@ -106,3 +106,15 @@ func domainProblem(name string) string {
 	}
 	return ""
 }
+
+// certificateFiles are the files that listeners take certificates from. A configuration that was refused because a pair was being
+// replaced is worth another look when that is done.
+func certificateFiles(cfg *Config) (files []string) {
+	for _, c := range cfg.Server.TLS.Certificates {
+		files = append(files, c.Cert, c.Key)
+	}
+	if cfg.Admin.TLS.Cert != "" {
+		files = append(files, cfg.Admin.TLS.Cert, cfg.Admin.TLS.Key)
+	}
+	return files
+}

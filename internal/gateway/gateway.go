@@ -193,6 +193,7 @@ func (g *Gateway) Stop(ctx context.Context) error {
 		_ = g.public.Close()
 		err = fmt.Errorf("stopping: some requests were cut off: %w", err)
 	}
+	g.drain(ctx)
 	g.handler.Close()
 	if werr := g.limiter.Wait(ctx); werr != nil && err == nil {
 		err = fmt.Errorf("stopping: some verdicts were not settled: %w", werr)
@@ -203,6 +204,16 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	_ = g.private.Close()
 	g.upstream.Close()
 	return errors.Join(err, g.stopNotices(), g.stores.Close())
+}
+
+// drain gives connections that speak another protocol the rest of the time, but for what settling and closing need.
+func (g *Gateway) drain(ctx context.Context) {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-time.Second))
+		defer cancel()
+	}
+	g.handler.Drain(ctx)
 }
 
 // endWork waits for what runs beside requests, but not for a read of a file that never ends.

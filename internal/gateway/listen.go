@@ -172,10 +172,10 @@ func (g *Gateway) Start() error {
 		g.addrs = append(g.addrs, one.Addr())
 		guarded := g.guard(cfg, one)
 		g.open = append(g.open, guarded)
-		g.serving.Go(func() { g.serve(g.public, guarded) })
+		g.serving.Go(func() { g.serve(g.public, guarded, g.edge.public != nil) })
 	}
 	g.admin = l.admin.Addr()
-	go g.serve(g.private, l.admin)
+	go g.serve(g.private, l.admin, g.edge.admin != nil)
 	if l.plain != nil {
 		g.redirect = l.plain.Addr()
 		var challenge func(http.ResponseWriter, *http.Request) bool
@@ -183,7 +183,7 @@ func (g *Gateway) Start() error {
 			challenge = g.edge.acme.Challenge
 		}
 		g.edge.plain = newRedirectServer(cfg, certs.Redirect(g.edge.public.Covers, challenge), g.errorLog(cfg))
-		go g.serve(g.edge.plain, g.guard(cfg, l.plain))
+		go g.serve(g.edge.plain, g.guard(cfg, l.plain), false)
 	}
 	return nil
 }
@@ -285,10 +285,10 @@ func (g *Gateway) guard(cfg *config.Config, l net.Listener) net.Listener {
 	})
 }
 
-// serve serves a listener until it ends, with TLS if the server has a configuration for that.
-func (g *Gateway) serve(s *http.Server, l net.Listener) {
+// serve serves a listener until it ends.
+func (g *Gateway) serve(s *http.Server, l net.Listener, secure bool) {
 	var err error
-	if s.TLSConfig != nil {
+	if secure { // what the server's own TLSConfig does not tell: it makes itself one when it begins to serve
 		err = s.ServeTLS(l, "", "")
 	} else {
 		err = s.Serve(l)

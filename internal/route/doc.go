@@ -30,7 +30,7 @@
 //     and letters that only upper-case to the same one included); control and invisible characters, blanks around
 //     a name and dots after it are dropped.
 //   - What follows ":$" in a name (a file stream of Windows) is dropped.
-//   - "/x.php/more" is /x.php, for any script extension, "/index.php/x" is /x, and "//host/x" may be /x.
+//   - "/x.php/more" is /x.php, for any script extension, "/index.php/x" is /x, so is "/(S(id))/x", and "//host/x" may be /x.
 //   - "/login.json" is /login, as in frameworks with a format suffix; but a GET of a style sheet, script, picture
 //     or font (/login.css) is not.
 //   - A method in X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override or _method counts besides the real one; so

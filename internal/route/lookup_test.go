@@ -75,7 +75,7 @@ var evasions = []string{
 	"http://a//login", "http://a/x/../login", "//host/login", "///host/login", `/\host/login`, `/\host\login`, `/\//host/login`, `\\host\login`,
 	"//user@host:80/login", "/%2fhost/login", `http://a\b/login`, `http://a\login`, "login", "http:\\\\a\\login",
 	// scripts, folders and formats
-	"/index.php/login", "/login/index.php", "/INDEX.PHP/login", "/default.aspx/login", "/login.json", "/login.JSON", "/login.do",
+	"/index.php/login", "/app.php/login", "/app_dev.php/login", "/(S(lit3py55t21z5v55vlm25s55))/login", "/(A(x)F(y))/login", "/login/index.php", "/INDEX.PHP/login", "/default.aspx/login", "/login.json", "/login.JSON", "/login.do",
 	"/login.html/", "/login.json;x", "/login%2ejson", "/login.css", "/login.json/x/..",
 	// several at once
 	"//x/..;//%6cOGIN/;a/.%00?x", "/%2e%2e%2f%2e%2e%5clogin%20", "/login/%2e%2e%2flogin#", "/login/..;/../login/.",

@@ -69,13 +69,17 @@ func (p *predicates) read(b *buffer, query string, met []uint64) (methods method
 	return methods
 }
 
-// methodField is the name of the field that overrides the method in many frameworks.
-const methodField = "_method"
+// methodField is the name of the field that overrides the method in many frameworks, headerField what ASP.NET reads beside the
+// header of that name.
+const (
+	methodField = "_method"
+	headerField = "x-http-method-override"
+)
 
 func (p *predicates) readPair(b *buffer, pair string, met []uint64) methodSet {
 	name, value, _ := strings.Cut(pair, "=")
 	key := b.name(name)
-	if string(key) == methodField {
+	if string(key) == methodField || string(key) == headerField {
 		return methodsOf(string(b.value(value)))
 	}
 	of := p.byName[string(key)]

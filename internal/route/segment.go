@@ -118,7 +118,7 @@ func takeOf(name []byte) take {
 		return take{kind: pop}
 	}
 	name = trimDots(name)
-	if len(name) == 0 || frontController(name) {
+	if len(name) == 0 || frontController(name) || cookieless(name) {
 		return take{kind: drop, name: name}
 	}
 	return take{kind: push, name: name}
@@ -128,7 +128,17 @@ func takeOf(name []byte) take {
 // rest of the path for its own: /index.php/login is /login.
 func frontController(name []byte) bool {
 	base, ext, found := bytes.Cut(name, []byte("."))
-	return found && (string(base) == "index" || string(base) == "default") && scriptExtension(string(ext))
+	switch string(base) {
+	case "index", "default", "app", "app_dev", "main", "front": // the second two are Symfony's
+		return found && scriptExtension(string(ext))
+	}
+	return false
+}
+
+// cookieless tells whether a name is what ASP.NET keeps in paths for browsers without cookies, and takes out again:
+// (S(id)), or several of these in one pair of parentheses.
+func cookieless(name []byte) bool {
+	return len(name) > 5 && name[0] == '(' && name[2] == '(' && 'a' <= name[1]|0x20 && name[1]|0x20 <= 'z' && bytes.HasSuffix(name, []byte("))"))
 }
 
 // scriptExtension tells whether a server hands the rest of a path to a file of that extension: /x.php/more runs
@@ -172,12 +182,12 @@ func assetExtension(ext []byte) bool {
 }
 
 // clean tells whether a segment can be read in one way only, apart from its case: no escapes, no separators, no
-// dots that might mean a folder or an extension, no ":" of a file stream.
+// dots that might mean a folder or an extension, no ":" of a file stream, no "(" of a session in the path.
 func clean(segment string) bool {
 	for i := range len(segment) {
 		switch c := segment[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
-		case strings.IndexByte("~!$&'()*+,=@", c) >= 0:
+		case strings.IndexByte("~!$&')*+,=@", c) >= 0:
 		default:
 			return false
 		}

@@ -188,6 +188,9 @@ func (b *Body) decode(header http.Header, max int64) error {
 		b.text, b.encoded = b.decoded, true
 	}
 	b.doc = b.text
+	if bytes.HasPrefix(b.text, ebcdicXML) {
+		return fmt.Errorf("XML in EBCDIC: %w", ErrUnreadable)
+	}
 	if form := sniffUnicode(b.text); form.width > 0 {
 		doc, err := form.decode(b.text)
 		if err == nil {

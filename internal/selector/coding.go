@@ -153,6 +153,9 @@ func readStream(dst []byte, r io.Reader, max int64) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
+// ebcdicXML is how a document begins in the code pages of mainframes, which readers of XML take without being told: "<?xml".
+var ebcdicXML = []byte{0x4c, 0x6f, 0xa7, 0x94, 0x93}
+
 // unicodeForm is an encoding of two or four bytes a unit.
 type unicodeForm struct {
 	width int // 2 or 4; 0: none, the text is taken as it is

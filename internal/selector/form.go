@@ -21,6 +21,7 @@ type field struct {
 	value    []byte // as received
 	base     int    // with brackets: how much of the name stands before the first
 	list     bool   // with brackets that are empty at the end: an array
+	led      bool   // a dot or a bracket stands before the name, of which PHP makes a "_"
 	verbatim bool   // the value is not percent-encoded
 	odd      Reason // why a backend may not find it under this name; empty in the usual case
 	bad      Reason // why its value is none
@@ -122,10 +123,11 @@ type canonical struct {
 	name string
 	base int // with brackets: the length of what stands before them
 	list bool
+	led  bool
 }
 
 func (c canonical) of(e field) field {
-	e.name, e.base, e.list = []byte(c.name), c.base, c.list
+	e.name, e.base, e.list, e.led = []byte(c.name), c.base, c.list, c.led
 	return e
 }
 
@@ -144,6 +146,7 @@ func canonicalField(name string) canonical {
 				c.base = out.Len()
 			}
 			gap = out.Len() > 0
+			c.led = c.led || (out.Len() == 0 && (b == '.' || b == '['))
 		default:
 			if gap {
 				out.WriteByte('_')
@@ -157,7 +160,12 @@ func canonicalField(name string) canonical {
 }
 
 // called reports whether the field goes by a canonical name.
-func (e *field) called(name string) bool { return equalFold(e.name, name) }
+func (e *field) called(name string) bool {
+	if e.led && strings.HasPrefix(name, "_") && equalFold(e.name, name[1:]) {
+		return true
+	}
+	return equalFold(e.name, name)
+}
 
 // within reports whether the field's brackets make an object or a list of what goes by a canonical name.
 func (e *field) within(name string) bool {

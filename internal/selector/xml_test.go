@@ -63,6 +63,18 @@ func TestXML(t *testing.T) {
 	}
 }
 
+// XML in the code pages of mainframes is read by many backends and not by the gateway, which must not take it for a body
+// without a name.
+func TestXMLInEBCDIC(t *testing.T) {
+	const ebcdic = "\x4c\x6f\xa7\x94\x93\x40\xa5\x85\x99\xa2\x89\x96\x95\x7e\x7f\xf1\x4b\xf0\x7f\x6f\x6e\x4c\xa4\x61\x6e" // <?xml version="1.0"?><u/>
+	for _, contentType := range []string{"", "text/plain", "application/xml", formType} {
+		got := post{contentType: contentType, body: ebcdic}.read(mustCompile(t, "xml://username"))
+		if got.State != Malformed {
+			t.Errorf("%q: got %+v, want it malformed", contentType, got)
+		}
+	}
+}
+
 // FuzzXML holds the reader against encoding/xml as a backend uses it.
 func FuzzXML(f *testing.F) {
 	for _, seed := range []string{"<login><username>bob</username></login>", `<a username="b"><username>c</username></a>`, "<a><username>a<!--b-->c</username></a>", "<?xml version='1.0'?><a><![CDATA[x]]><x:username>y</x:username></a>", "<!DOCTYPE a><a/>", "x<a/>"} {
