@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/valkey-io/valkey-go"
+
+	"authgate/internal/certs"
 )
 
 // TestValkeyStart starts a real Valkey by start.sh: the gateway's user may do what it needs under its prefix, and nobody else anything.
@@ -40,6 +43,7 @@ func TestValkeyStart(t *testing.T) {
 	if got, err := ask("authgate", password, "GET", "gateway:a"); got != "1" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
+	keepsCertificates(t, address, password)
 	for name, c := range map[string][]string{
 		"another key":     {"authgate", password, "SET", "other:a", "1"},
 		"another command": {"authgate", password, "FLUSHALL"},
@@ -49,6 +53,33 @@ func TestValkeyStart(t *testing.T) {
 	} {
 		if got, err := ask(c[0], c[1], c[2:]...); err == nil {
 			t.Errorf("%s: got %q, want an error", name, got)
+		}
+	}
+}
+
+// keepsCertificates goes through all that certificates need of the server.
+func keepsCertificates(t *testing.T, address, password string) {
+	t.Helper()
+	v, err := certs.NewValkey(certs.ValkeyConfig{Addresses: []string{address}, Username: "authgate", Password: password, Prefix: "gateway", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	ctx := t.Context()
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"locking", func() error { return v.Lock(ctx, "a.test") }},
+		{"storing", func() error { return v.Store(ctx, "certificates/a.test", []byte("x")) }},
+		{"loading", func() error { _, err := v.Load(ctx, "certificates/a.test"); return err }},
+		{"asking", func() error { _, err := v.Stat(ctx, "certificates/a.test"); return err }},
+		{"listing", func() error { _, err := v.List(ctx, "certificates", true); return err }},
+		{"deleting", func() error { return v.Delete(ctx, "certificates/a.test") }},
+		{"unlocking", func() error { return v.Unlock(ctx, "a.test") }},
+	} {
+		if err := step.do(); err != nil {
+			t.Errorf("%s certificates: %v", step.name, err)
 		}
 	}
 }

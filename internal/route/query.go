@@ -60,6 +60,9 @@ func (p *predicates) read(b *buffer, query string, met []uint64) (methods method
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
 		methods |= p.readPair(b, pair, met)
+		if before, _, found := strings.Cut(pair, "#"); found { // once the end of an address
+			methods |= p.readPair(b, before, met)
+		}
 		if strings.Contains(pair, ";") { // once a separator too
 			for part := range strings.SplitSeq(pair, ";") {
 				methods |= p.readPair(b, part, met)

@@ -129,7 +129,7 @@ func takeOf(name []byte) take {
 func frontController(name []byte) bool {
 	base, ext, found := bytes.Cut(name, []byte("."))
 	switch string(base) {
-	case "index", "default", "app", "app_dev", "main", "front": // the second two are Symfony's
+	case "index", "default", "app", "app_dev", "main", "front", "web": // app and app_dev are Symfony's
 		return found && scriptExtension(string(ext))
 	}
 	return false

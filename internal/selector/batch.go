@@ -66,19 +66,20 @@ type graphQLCounter struct {
 
 // graphQLSet is what one selection set asks for at its top, through inline fragments.
 type graphQLSet struct {
-	calls   []string // fields with arguments, by name
-	spreads []string // fragments
+	calls   []string     // fields with arguments, by name
+	spreads []string     // fragments
+	within  []graphQLSet // what fields without arguments ask for, which some schemas group their mutations by
 }
 
 const (
 	// maxSelections bounds the work of counting; a document with more in it is no login.
 	maxSelections = 1000
-	// maxInline bounds inline fragments within each other.
+	// maxInline bounds inline fragments and groups within each other.
 	maxInline = 32
 )
 
 // countRootFields returns how many credentials a GraphQL document may carry: the fields with arguments at the top of a
-// mutation, or of a query the most that have one name. A text that is no such document gives 0 or 1.
+// mutation, or the most that have one name within a group of these, or of a query the most at its top that have one name. A text that is no such document gives 0 or 1.
 func countRootFields(text []byte) int {
 	if bytes.IndexByte(text, '{') < 0 {
 		return 0
@@ -111,14 +112,12 @@ func countRootFields(text []byte) int {
 	most := 0
 	for _, op := range operations {
 		calls := map[string]int{}
-		total := c.count(op.set, calls, map[string]bool{})
-		if !op.mutation {
-			total = 0
-			for _, n := range calls {
-				total = max(total, n)
-			}
+		if total := c.count(op.set, op.mutation, calls, map[string]bool{}); op.mutation {
+			most = max(most, total)
 		}
-		most = max(most, total)
+		for _, n := range calls {
+			most = max(most, n)
+		}
 	}
 	if c.budget < 0 {
 		return maxSelections // in doubt
@@ -126,8 +125,9 @@ func countRootFields(text []byte) int {
 	return most
 }
 
-// count adds up the calls of a set and of the fragments that it spreads, each once.
-func (c *graphQLCounter) count(set graphQLSet, calls map[string]int, seen map[string]bool) int {
+// count adds up the calls of a set and of the fragments that it spreads, each once. calls gets how many there are of each name;
+// deep: in groups, too.
+func (c *graphQLCounter) count(set graphQLSet, deep bool, calls map[string]int, seen map[string]bool) int {
 	total := len(set.calls)
 	for _, name := range set.calls {
 		calls[name]++
@@ -135,8 +135,11 @@ func (c *graphQLCounter) count(set graphQLSet, calls map[string]int, seen map[st
 	for _, name := range set.spreads {
 		if !seen[name] {
 			seen[name] = true
-			total += c.count(c.fragments[name], calls, seen)
+			total += c.count(c.fragments[name], deep, calls, seen)
 		}
+	}
+	for i := 0; deep && i < len(set.within); i++ {
+		c.count(set.within[i], deep, calls, seen)
 	}
 	return total
 }
@@ -159,13 +162,18 @@ func (c *graphQLCounter) set(depth int) (s graphQLSet) {
 			name = c.next()
 			token = c.next()
 		}
-		if token == "(" {
+		called := token == "("
+		if called {
 			s.calls = append(s.calls, name)
 			c.skip("(", ")")
 			token = c.next()
 		}
 		if token = c.directives(token); token == "{" {
-			c.skip("{", "}")
+			if called {
+				c.skip("{", "}")
+			} else {
+				s.within = append(s.within, c.set(depth+1))
+			}
 			token = c.next()
 		}
 	}
@@ -186,6 +194,7 @@ func (c *graphQLCounter) fragment(s *graphQLSet, depth int) string {
 		inner := c.set(depth + 1)
 		s.calls = append(s.calls, inner.calls...)
 		s.spreads = append(s.spreads, inner.spreads...)
+		s.within = append(s.within, inner.within...)
 		token = c.next()
 	}
 	return token

@@ -55,6 +55,23 @@ func (f *fields) parse(text []byte) {
 	}
 }
 
+// parseQuery splits a query. Some backends cut off what follows a "#", which no honest client sends, and others do not.
+func (f *fields) parseQuery(query []byte) {
+	before, _, found := bytes.Cut(query, []byte("#"))
+	if !found {
+		f.parse(query)
+		return
+	}
+	start := bytes.LastIndexByte(before, '&') + 1
+	f.parse(query[:start])
+	sure := len(f.list)
+	f.parse(before[start:])
+	f.parse(query[start:])
+	for i := range f.list[sure:] {
+		f.list[sure+i].odd = Separator
+	}
+}
+
 // cut splits at the first c; without one all is before it.
 func cut(b []byte, c byte) (before, after []byte) {
 	if at := bytes.IndexByte(b, c); at >= 0 {

@@ -120,6 +120,11 @@ func TestQuery(t *testing.T) {
 		{"query", "query:email", "email=Bob%40example.com", "", Named, "", []string{"bob@example.com"}},
 		{"query, duplicate", "query:email", "email=al&email=bob", "", Ambiguous, Duplicate, []string{"al", "bob"}},
 		{"query, semicolon", "query:email", "a=1;email=bob", "", Ambiguous, Separator, []string{"bob"}},
+		{"query, fragment", "query:email", "email=bob#1", "", Ambiguous, Separator, []string{"bob", "bob#1"}},
+		{"query, empty fragment", "query:email", "x=1&email=bob#", "", Ambiguous, Separator, []string{"bob", "bob#"}},
+		{"query, in the fragment", "query:email", "x=1#&email=bob", "", Ambiguous, Separator, []string{"bob"}},
+		{"query, fragment behind another field", "query:email", "email=bob&x=1#&y=2", "", Named, "", []string{"bob"}},
+		{"form field in the query, fragment", "form:username", "username=bob#1", "password=x", Ambiguous, Separator, []string{"bob", "bob#1"}},
 		{"query, list", "query:email", "email[]=bob", "", Malformed, Type, nil},
 		{"query, absent", "query:email", "x=1", "email=bob", Missing, Absent, nil},
 		{"form field in the query", "form:username", "username=bob", "password=x", Named, "", []string{"bob"}},
@@ -155,7 +160,7 @@ func FuzzForm(f *testing.F) {
 			t.Fatalf("got %+v out of nothing", r)
 		}
 		in := Input{RawQuery: body}
-		if q := query.Read(&in); looksLike([]byte(body)) == 0 && len(body) < 64<<10 && (q.State != r.State || len(q.Values) != len(r.Values)) {
+		if q := query.Read(&in); looksLike([]byte(body)) == 0 && len(body) < 64<<10 && !strings.Contains(body, "#") && (q.State != r.State || len(q.Values) != len(r.Values)) {
 			t.Fatalf("in the query %+v, in the body %+v", q, r)
 		}
 	})

@@ -29,7 +29,7 @@ func (in *Input) fieldsOfQuery() *fields {
 	if !in.parsed {
 		in.parsed = true
 		if in.RawQuery != "" {
-			in.query.parse([]byte(in.RawQuery))
+			in.query.parseQuery([]byte(in.RawQuery))
 		}
 	}
 	return &in.query

@@ -73,7 +73,8 @@ const (
 //   - drop_plus_tag: bob+tag@example.com is bob@example.com.
 //   - ascii_domain: the domain of a mailbox in its IDNA form, lower case, without a trailing dot.
 //   - strip_domain: CORP\bob is bob.
-//   - phone_digits: a value that is a phone number keeps only its digits; an international 00 or + goes.
+//   - phone_digits: a value that is a phone number keeps only its digits, in ASCII; an international 00 or + goes, and so
+//     do tel: before it and an extension behind it.
 func ParseNormalize(names []string) (Normalizer, error) {
 	if names == nil {
 		return Normalizer{stepTrim | stepFold | stepNFKC}, nil
@@ -249,15 +250,27 @@ func asciiDomain(s string) string {
 	return s[:at] + strings.ToLower(domain)
 }
 
-// phoneDigits leaves alone what has any other character than a phone number is written with.
+// phoneDigits leaves alone what has any other character than a phone number is written with. Digits of any script count; a
+// "tel:" before the number does not, nor does an extension behind it. Behind a number that says that it is one, by "tel:" or
+// "+", readers pass over any letters.
 func phoneDigits(s string) string {
 	digits := make([]byte, 0, 32)
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
+	text, isTel := s, false
+	if len(text) > 4 && strings.EqualFold(text[:4], "tel:") {
+		text, isTel = text[4:], true
+	}
+scan:
+	for i, c := range text {
+		switch {
 		case c >= '0' && c <= '9':
-			digits = append(digits, c)
-		case c == '+' && i == 0:
-		case strings.IndexByte(" ()-./", c) >= 0:
+			digits = append(digits, byte(c))
+		case c == '+' && len(digits) == 0:
+			isTel = true
+		case strings.ContainsRune(" ()-./", c):
+		case unicode.Is(unicode.Nd, c):
+			digits = append(digits, byte('0'+digitOf(c)))
+		case len(digits) >= minPhoneDigits && (isExtension(text[i:]) || isTel && unicode.IsLetter(c) && !strings.Contains(text, "@")):
+			break scan
 		default:
 			return s
 		}
@@ -270,4 +283,19 @@ func phoneDigits(s string) string {
 		number = number[2:]
 	}
 	return number
+}
+
+// isExtension tells whether text is one, as it stands behind a phone number: "x5", "ext. 5", "#5", ";ext=5".
+func isExtension(text string) bool {
+	number := strings.TrimLeft(text, "extnsioEXTNSIO;,#:.= ")
+	return number != "" && number != text && strings.Trim(number, "0123456789#") == "" && strings.ContainsRune("eExX;,#", rune(text[0]))
+}
+
+// digitOf is the value of a decimal digit of any script. They come in runs of ten, one or several, that begin with a zero.
+func digitOf(r rune) rune {
+	zero := r
+	for unicode.Is(unicode.Nd, zero-1) {
+		zero--
+	}
+	return (r - zero) % 10
 }

@@ -63,6 +63,15 @@ func TestNormalize(t *testing.T) {
 		{"phone with zeros", "phone_digits", "0046 7012345", "467012345"},
 		{"phone, plain", "phone_digits", "467012345", "467012345"},
 		{"shortest phone", "phone_digits", "1-23.4/5", "12345"},
+		{"phone in Arabic digits", "phone_digits", "+\u0664\u0666701234567", "46701234567"},
+		{"phone in mathematical digits", "phone_digits", "\U0001D7D9\U0001D7CE2345", "102345"},
+		{"phone with a scheme", "phone_digits", "TEL:+46-70123", "4670123"},
+		{"phone with extensions", "phone_digits", "46701234567 ext. 5", "46701234567"},
+		{"phone with an extension, short", "phone_digits", "46701234567x5", "46701234567"},
+		{"phone with a parameter", "phone_digits", "+46701234567;ext=5", "46701234567"},
+		{"phone with letters behind", "phone_digits", "+46701234567abc", "46701234567"},
+		{"name that begins with digits", "phone_digits", "123456bob", "123456bob"},
+		{"mailbox that begins with digits", "phone_digits", "+46701234567x@example.com", "+46701234567x@example.com"},
 		{"no phone", "phone_digits", "bob-123456", "bob-123456"},
 		{"short number", "phone_digits", "12-34", "12-34"},
 		{"plus within", "phone_digits", "123+456", "123+456"},
@@ -149,4 +158,15 @@ func FuzzNormalize(f *testing.F) {
 			t.Errorf("steps %b: upper case of %q has a key of its own", steps, s)
 		}
 	})
+}
+
+// The digits of all scripts are told apart by where they stand, as they are in Unicode.
+func TestDigitOf(t *testing.T) {
+	for _, zero := range []rune{'0', '\u0660', '\u06f0', '\u0966', '\uff10', '\U0001d7ce', '\U0001d7f6', '\U0001fbf0', '\U0001e950'} {
+		for i := range rune(10) {
+			if got := digitOf(zero + i); got != i {
+				t.Errorf("digitOf(%U) = %d, want %d", zero+i, got, i)
+			}
+		}
+	}
 }

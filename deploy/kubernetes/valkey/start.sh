@@ -20,5 +20,5 @@ appendonly yes
 maxmemory ${MAXMEMORY:-256mb}
 maxmemory-policy noeviction
 user default off
-user authgate on >$password ~gateway:* resetchannels &gateway:* -@all +@connection +time +get +set +exists +del +mget +zadd +zrem +zrange +zscan +scan +pexpire +pttl +eval +evalsha +subscribe +publish +config|get
+user authgate on >$password ~gateway:* resetchannels &gateway:* -@all +@connection +time +get +set +exists +del +mget +hset +hget +hdel +hkeys +zadd +zrem +zrange +zscan +scan +pexpire +pttl +eval +evalsha +subscribe +publish +config|get
 EOF
