@@ -71,7 +71,7 @@ const (
 //   - keep_case: says that the backend tells case apart; the same as leaving out fold, and an error together with it.
 //   - drop_accents: combining marks go: é is e.
 //   - drop_plus_tag: bob+tag@example.com is bob@example.com.
-//   - ascii_domain: the domain of a mailbox in its IDNA form, lower case, without a trailing dot.
+//   - ascii_domain: a mailbox without a name or comments around it, its domain in IDNA form, lower case, without a trailing dot.
 //   - strip_domain: CORP\bob is bob.
 //   - phone_digits: a value that is a phone number keeps only its digits, in ASCII; an international 00 or + goes, and so
 //     do tel: before it and an extension behind it.
@@ -236,7 +236,43 @@ func dropPlusTag(s string) string {
 	return s[:plus] + s[at:]
 }
 
+// bareMailbox takes a mailbox out of what mail programs write around it (RFC 5322): Al <bob@x>, bob@x (Al), "bob"@x.
+func bareMailbox(s string) string {
+	if open, shut := strings.LastIndexByte(s, '<'), strings.LastIndexByte(s, '>'); open >= 0 && open < shut && strings.Contains(s[open:shut], "@") {
+		s = s[open+1 : shut]
+	}
+	if strings.Contains(s, "@") && strings.ContainsAny(s, "()") {
+		s = dropComments(s)
+	}
+	if local, domain, ok := strings.Cut(s, `"@`); ok && strings.HasPrefix(local, `"`) && !strings.ContainsAny(local[1:], `"\ `) {
+		s = local[1:] + "@" + domain
+	}
+	if local, domain, ok := strings.Cut(s, "@"); ok {
+		s = trimBlanks(local) + "@" + trimBlanks(domain)
+	}
+	return s
+}
+
+// dropComments drops what stands in parentheses, which may stand within each other.
+func dropComments(s string) string {
+	depth := 0
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '(':
+			depth++
+			return -1
+		case r == ')' && depth > 0:
+			depth--
+			return -1
+		case depth > 0:
+			return -1
+		}
+		return r
+	}, s)
+}
+
 func asciiDomain(s string) string {
+	s = bareMailbox(s)
 	at := strings.LastIndexByte(s, '@') + 1
 	domain := strings.TrimRight(s[at:], ".")
 	if at == 0 || domain == "" {

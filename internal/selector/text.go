@@ -107,9 +107,20 @@ func foldCase(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
 	}
-	s = cases.Fold().String(s)
+	s = strings.Map(foldCherokee, cases.Fold().String(s))
 	s = strings.ReplaceAll(s, "ı", "i")
 	return strings.ReplaceAll(s, "i\u0307", "i")
+}
+
+// foldCherokee folds the letters that Unicode folds to capitals, since these were first; x/text leaves them alone.
+func foldCherokee(r rune) rune {
+	switch {
+	case r >= 0xab70 && r <= 0xabbf:
+		return r - 0xab70 + 0x13a0
+	case r >= 0x13f8 && r <= 0x13fd:
+		return r - 8
+	}
+	return r
 }
 
 // spellings returns every text that a backend may make of bytes which are not plain UTF-8, or which were declared to be
