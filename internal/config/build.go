@@ -62,6 +62,9 @@ func (b *builder) build() *Config {
 	b.checkAudit(&doc.Audit)
 	if endpoint := doc.Telemetry.OTLPEndpoint; endpoint != "" {
 		b.checkHook("telemetry.otlp_endpoint", Secret(endpoint), "telemetry is set")
+		if u, err := url.Parse(endpoint); err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+			b.wrong("telemetry.otlp_endpoint", "has more than an address; give the collector its key by the variable OTEL_EXPORTER_OTLP_HEADERS")
+		}
 	}
 	return cfg
 }
