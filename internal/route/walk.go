@@ -136,6 +136,9 @@ func (w *walker) read(segment string, first, slashed bool) (named bool) {
 		w.next.merge(&w.ignoring)
 		if ways.ends {
 			w.move(&w.places, &w.ended, ways.end)
+			if ways.vanishes {
+				w.ended.merge(&w.places)
+			}
 			if ways.end.kind == push { // a name that no route has, or the value of a parameter
 				w.junk(&w.places, &w.ended, true)
 			}
