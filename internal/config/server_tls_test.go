@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
+
+	"authgate/internal/acmetest"
 )
 
 func TestServerTLS(t *testing.T) {
-	cert, key := pair(t)
-	_, otherKey := pair(t)
+	cert, key := acmetest.Pair(t, time.Hour)
+	_, otherKey := acmetest.Pair(t, time.Hour)
 	files := map[string][]byte{"cert": cert, "key": key, "other": otherKey}
 	opts := Options{ReadFile: func(path string) ([]byte, error) {
 		if data, ok := files[path]; ok {

@@ -1,42 +1,18 @@
 package config
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"authgate/internal/acmetest"
 )
 
-// pair makes a certificate that signs itself, and its key, both in PEM.
-func pair(t *testing.T) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-}
-
 func TestUpstreamTLS(t *testing.T) {
-	cert, key := pair(t)
-	_, otherKey := pair(t)
+	cert, key := acmetest.Pair(t, time.Hour)
+	_, otherKey := acmetest.Pair(t, time.Hour)
 	files := map[string][]byte{"cert": cert, "key": key, "other": otherKey}
 	opts := Options{ReadFile: func(path string) ([]byte, error) {
 		if data, ok := files[path]; ok {
