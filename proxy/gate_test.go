@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"authgate/clientip"
+	"authgate/internal/logtest"
 	"authgate/internal/outcome"
 	"authgate/internal/redact"
 	"authgate/internal/route"
@@ -381,22 +381,7 @@ func (e *events) Decided(time.Duration)  {}
 func (e *events) Upstream(time.Duration) {}
 
 // logs keeps what is logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+type logs struct{ logtest.Buffer }
 
 // lines are the records with a message.
 func (l *logs) lines(message string) []map[string]any {

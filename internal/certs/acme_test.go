@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"github.com/caddyserver/certmagic"
 
 	"authgate/internal/acmetest"
+	"authgate/internal/logtest"
 	"authgate/internal/valkeytest"
 )
 
@@ -33,22 +32,7 @@ type replica struct {
 	log        lines
 }
 
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+type lines struct{ logtest.Buffer }
 
 // run starts a replica at ports of its own; httpPort 0 is no plain listener.
 func run(t *testing.T, cfg ACMEConfig, tlsPort, httpPort int) *replica {

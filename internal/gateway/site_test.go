@@ -20,6 +20,7 @@ import (
 
 	"authgate/internal/config"
 	"authgate/internal/gateway"
+	"authgate/internal/logtest"
 	"authgate/internal/valkeytest"
 )
 
@@ -257,22 +258,7 @@ func backend(t testing.TB, h http.Handler) string {
 }
 
 // logs keeps what is logged.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+type logs struct{ logtest.Buffer }
 
 // lines are the records with a message.
 func (l *logs) lines(message string) []map[string]any {

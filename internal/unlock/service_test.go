@@ -1,7 +1,6 @@
 package unlock
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"authgate/internal/logtest"
 	"authgate/internal/notify"
 	"authgate/internal/redact"
 	"authgate/limits"
@@ -90,22 +90,7 @@ type desk struct {
 	mu      sync.Mutex
 }
 
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type logbook struct{ logtest.Buffer }
 
 func (d *desk) counted(r Result) int {
 	d.mu.Lock()

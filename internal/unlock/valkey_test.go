@@ -22,26 +22,10 @@ import (
 
 // Tests in real time, on a real server.
 
-// patience bounds the wait for what must come about soon, on a busy machine.
-const patience = 20 * time.Second
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for over := time.After(patience); !condition(); {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("%s: not within %s", what, patience)
-		}
-	}
-}
-
 func connect(t *testing.T, addr string) *valkeystore.Store {
 	t.Helper()
 	s, err := valkeystore.New(valkeystore.Config{
-		Addresses: []string{addr}, Timeout: patience, Logger: slog.New(slog.DiscardHandler),
+		Addresses: []string{addr}, Timeout: valkeytest.Patience, Logger: slog.New(slog.DiscardHandler),
 		Events: valkeystore.Events{Degraded: func(bool) {}, Failed: func(string) {}},
 	}, nil)
 	if err != nil {
@@ -62,8 +46,8 @@ func TestByMail(t *testing.T) {
 	b := open(t, connect(t, server.Addr()), &outbox{}, byMail)
 	a.Filled("acme", "login", "bob@example.org", window)
 	b.Filled("acme", "login", "bob@example.org", window)
-	eventually(t, "a letter", func() bool { n, _ := post.letters(t, "bob@example.org"); return n > 0 })
-	eventually(t, "the end of the job", func() bool { return len(listed(t, a.cfg.Records)) == 0 })
+	valkeytest.Eventually(t, "a letter", func() bool { n, _ := post.letters(t, "bob@example.org"); return n > 0 })
+	valkeytest.Eventually(t, "the end of the job", func() bool { return len(listed(t, a.cfg.Records)) == 0 })
 	n, text := post.letters(t, "bob@example.org")
 	link, err := url.Parse(regexp.MustCompile(`https://\S+`).FindString(text))
 	if n != 1 || err != nil || link.Host != "acme.test" || link.Path != Path {
@@ -104,8 +88,8 @@ func TestTwoServicesOnValkey(t *testing.T) {
 		a.Filled("acme", "login", user(i), window)
 		b.Filled("acme", "login", user(i), window)
 	}
-	eventually(t, "all notices", func() bool { sent, _ := o.counts(); return sent >= users })
-	eventually(t, "the end of all jobs", func() bool {
+	valkeytest.Eventually(t, "all notices", func() bool { sent, _ := o.counts(); return sent >= users })
+	valkeytest.Eventually(t, "the end of all jobs", func() bool {
 		return len(a.fills)+len(b.fills) == 0 && len(listed(t, a.cfg.Records)) == 0
 	})
 	a.Close()
@@ -135,12 +119,12 @@ func TestRestartOnValkey(t *testing.T) {
 	a.Close()
 	o.respond(nil)
 	b := open(t, store, o, nil)
-	eventually(t, "the notice", func() bool { sent, _ := o.counts(); return sent == 1 })
+	valkeytest.Eventually(t, "the notice", func() bool { sent, _ := o.counts(); return sent == 1 })
 	b.Close()
 	if o.sent[0].id != o.tried[0].id {
 		t.Error("it is another delivery")
 	}
-	eventually(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+	valkeytest.Eventually(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // A webhook that never answers holds up nobody, and is left in peace at the end.
@@ -163,7 +147,7 @@ func TestSilentWebhook(t *testing.T) {
 	<-asked // again
 	begin := time.Now()
 	s.Close()
-	if d := time.Since(begin); d > patience/2 {
+	if d := time.Since(begin); d > valkeytest.Patience/2 {
 		t.Errorf("closing took %s", d)
 	}
 	if n := len(listed(t, s.cfg.Records)); n != 1 {

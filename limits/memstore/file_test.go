@@ -1,7 +1,6 @@
 package memstore_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"authgate/internal/logtest"
 	"authgate/limits"
 	"authgate/limits/memstore"
 )
@@ -425,21 +425,10 @@ func TestFileWhileBusy(t *testing.T) {
 }
 
 // logged is a log as text.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type logged struct{ logtest.Buffer }
 
 func (l *logged) count(message string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), message)
+	return strings.Count(l.String(), message)
 }
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

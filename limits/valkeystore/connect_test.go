@@ -81,7 +81,7 @@ func TestSecondAddressAnswers(t *testing.T) {
 	gone := l.Addr().String()
 	l.Close()
 	w := open(t, gone, func(c *Config) { c.Addresses = append(c.Addresses, server.Addr()) })
-	eventually(t, "the second address", func() bool { return !w.Degraded() })
+	valkeytest.Eventually(t, "the second address", func() bool { return !w.Degraded() })
 	w.admit(t, attempt("x", windowRule))
 }
 

@@ -106,7 +106,7 @@ func TestKeysLiveLongEnough(t *testing.T) {
 	got := keys(server)
 	for key, least := range want {
 		ttl := time.Duration(got[key]) * time.Millisecond
-		if ttl > least || ttl < least-patience {
+		if ttl > least || ttl < least-valkeytest.Patience {
 			t.Errorf("%s lives for %s, want %s", key, ttl, least)
 		}
 	}
@@ -132,7 +132,7 @@ func TestPersistedKeysAreRearmed(t *testing.T) {
 			ttl, _ := server.Do("PTTL", key).(int64)
 			least := time.Minute
 			if strings.HasPrefix(key, "gateway:f:l:") {
-				least = limits.MaxLockout + time.Hour - patience // it is locked: no shorter than that
+				least = limits.MaxLockout + time.Hour - valkeytest.Patience // it is locked: no shorter than that
 			}
 			if time.Duration(ttl)*time.Millisecond < least {
 				t.Errorf("by %s: %s lives for %d ms, want at least %s", by, key, ttl, least)
@@ -251,7 +251,7 @@ func TestKeptSecretIsRenewed(t *testing.T) {
 			t.Error(err)
 		}
 		const want = 400 * 24 * time.Hour
-		if ttl, _ := server.Do("PTTL", key).(int64); ttl < (want-patience).Milliseconds() || ttl > want.Milliseconds() {
+		if ttl, _ := server.Do("PTTL", key).(int64); ttl < (want-valkeytest.Patience).Milliseconds() || ttl > want.Milliseconds() {
 			t.Errorf("instance %d: it lives for %d ms, want %s", i, ttl, want)
 		}
 	}
@@ -269,7 +269,7 @@ func TestRecordsEnd(t *testing.T) {
 	}
 	rearmed := func(key string, want time.Duration) {
 		t.Helper()
-		if ttl, _ := server.Do("PTTL", key).(int64); ttl <= (want-patience).Milliseconds() || ttl > want.Milliseconds() {
+		if ttl, _ := server.Do("PTTL", key).(int64); ttl <= (want-valkeytest.Patience).Milliseconds() || ttl > want.Milliseconds() {
 			t.Errorf("%s lives for %d ms, want %s", key, ttl, want)
 		}
 	}

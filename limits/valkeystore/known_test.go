@@ -253,7 +253,7 @@ func openKnowing(t *testing.T, addr string, change func(*Config)) *knowing {
 func (k *knowing) warm(t *testing.T, value string, rules ...*limits.Rule) {
 	t.Helper()
 	before := k.local.Load()
-	eventually(t, "a refusal that is known", func() bool {
+	valkeytest.Eventually(t, "a refusal that is known", func() bool {
 		d, err := k.Decide(context.Background(), attempt(value, rules...))
 		if err != nil || d.Admitted {
 			t.Fatalf("got %+v %v, want a refusal", d, err)
@@ -336,7 +336,7 @@ func TestKnownRefusalsAreReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		if name != "here" {
-			eventually(t, name, func() bool { return here.known.turn.Load() > before })
+			valkeytest.Eventually(t, name, func() bool { return here.known.turn.Load() > before })
 		}
 		a := attempt("x", lockRule)
 		here.admit(t, a)
@@ -348,8 +348,8 @@ func TestKnownRefusalsAreReleased(t *testing.T) {
 	if err := there.SetLogOnly(ctx, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "news of the kill switch", func() bool { return here.known.turn.Load() > before })
-	eventually(t, "the kill switch", func() bool { return here.LogOnlyFor() > 0 })
+	valkeytest.Eventually(t, "news of the kill switch", func() bool { return here.known.turn.Load() > before })
+	valkeytest.Eventually(t, "the kill switch", func() bool { return here.LogOnlyFor() > 0 })
 }
 
 // Releases while others are refused all the time: nobody is refused any more who asks after the release was heard of.
@@ -385,18 +385,18 @@ func TestKnownRefusalsAreReleasedUnderLoad(t *testing.T) {
 		})
 	}
 	for range 20 {
-		eventually(t, "a lock", func() bool {
+		valkeytest.Eventually(t, "a lock", func() bool {
 			a := attempt("x", lockRule)
 			d, err := there.Decide(ctx, a)
 			return err == nil && d.Admitted && there.settleAll(t, a, limits.Count).Effects[0].Locked > 0
 		})
 		asked := here.local.Load()
-		eventually(t, "known refusals", func() bool { return here.local.Load() > asked })
+		valkeytest.Eventually(t, "known refusals", func() bool { return here.local.Load() > asked })
 		before := here.known.turn.Load()
 		if _, err := there.Release(ctx, attempt("x", lockRule).Charges[0].Key); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a release", func() bool { return here.known.turn.Load() > before })
+		valkeytest.Eventually(t, "a release", func() bool { return here.known.turn.Load() > before })
 		released.Add(1)
 		for range 50 {
 			a := attempt("x", lockRule)
@@ -426,7 +426,7 @@ func TestKnownRefusalsWithoutNews(t *testing.T) {
 			k.warm(t, "x", lockRule)
 			mend := cut(server, between)
 			start := time.Now()
-			eventually(t, "a question that is not answered", func() bool {
+			valkeytest.Eventually(t, "a question that is not answered", func() bool {
 				before := k.local.Load()
 				_, err := k.Decide(context.Background(), attempt("x", lockRule))
 				if k.local.Load() > before && time.Since(start) > knownFor+time.Second {
@@ -443,7 +443,7 @@ func TestKnownRefusalsWithoutNews(t *testing.T) {
 func (k *knowing) warmAgain(t *testing.T) {
 	t.Helper()
 	before := k.local.Load()
-	eventually(t, "a refusal that is known again", func() bool {
+	valkeytest.Eventually(t, "a refusal that is known again", func() bool {
 		_, _ = k.Decide(context.Background(), attempt("x", lockRule))
 		return k.local.Load() > before
 	})
@@ -458,7 +458,7 @@ func TestKnownRefusalsAfterALostConnection(t *testing.T) {
 	before := k.known.turn.Load()
 	server.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	server.Do("CLIENT", "KILL", "TYPE", "normal")
-	eventually(t, "the loss", func() bool { return k.known.turn.Load() > before })
+	valkeytest.Eventually(t, "the loss", func() bool { return k.known.turn.Load() > before })
 	k.warmAgain(t)
 }
 
@@ -474,7 +474,7 @@ func TestKnownRefusalsNeedASubscription(t *testing.T) {
 		}
 	}
 	const warning = "store does not let its user subscribe, so every refusal is asked for: allow the channels of its prefix"
-	eventually(t, "a warning", func() bool { return k.log.count(warning) == 1 })
+	valkeytest.Eventually(t, "a warning", func() bool { return k.log.count(warning) == 1 })
 	if found, err := k.Release(context.Background(), attempt("x", lockRule).Charges[0].Key); err != nil || !found {
 		t.Errorf("releasing: got %t %v", found, err)
 	}
@@ -525,7 +525,7 @@ func TestKnownAskedBeforeARelease(t *testing.T) {
 			t.Errorf("got %+v %v, want the lock", d, err)
 		}
 	})
-	eventually(t, "a question", func() bool { return server.Stats()["evalsha"].Calls > asked })
+	valkeytest.Eventually(t, "a question", func() bool { return server.Stats()["evalsha"].Calls > asked })
 	server.Do("DEL", "gateway:"+attempt("y", lockRule).Charges[0].Key)
 	k.known.forget()
 	between.release()

@@ -162,19 +162,19 @@ func TestSwitchReachesOtherInstances(t *testing.T) {
 	}
 	anHour := func(w *watched) bool {
 		d := w.LogOnlyFor()
-		return d <= time.Hour+clockSlack*time.Millisecond && d > time.Hour-patience
+		return d <= time.Hour+clockSlack*time.Millisecond && d > time.Hour-valkeytest.Patience
 	}
 	if !anHour(here) {
 		t.Errorf("here: got %s, want an hour", here.LogOnlyFor())
 	}
-	eventually(t, "the other instance", func() bool { return anHour(there) })
+	valkeytest.Eventually(t, "the other instance", func() bool { return anHour(there) })
 	if err := there.SetLogOnly(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
 	if d := there.LogOnlyFor(); d != 0 {
 		t.Errorf("there: got %s, want it off", d)
 	}
-	eventually(t, "the first instance", func() bool { return here.LogOnlyFor() == 0 })
+	valkeytest.Eventually(t, "the first instance", func() bool { return here.LogOnlyFor() == 0 })
 	late := open(t, server.Addr(), nil)
 	if d := late.LogOnlyFor(); d != 0 {
 		t.Errorf("a new instance: got %s, want it off", d)

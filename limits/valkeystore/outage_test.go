@@ -51,7 +51,7 @@ func (w *watched) decideOnce(rules ...*limits.Rule) func() error {
 // recovered waits for the end of an outage and checks what was told of it.
 func (w *watched) recovered(t *testing.T) {
 	t.Helper()
-	eventually(t, "recovery", func() bool { return !w.Degraded() && slices.Equal(w.told(), []bool{false, true, false}) })
+	valkeytest.Eventually(t, "recovery", func() bool { return !w.Degraded() && slices.Equal(w.told(), []bool{false, true, false}) })
 	if in, out := w.log.count("store degraded"), w.log.count("store recovered"); in != 1 || out != 1 {
 		t.Errorf("got %d lines of the way in and %d of the way out, want one each", in, out)
 	}
@@ -107,9 +107,9 @@ func TestLateScriptDoesNothing(t *testing.T) {
 	server.Pause()
 	w.out(t, w.decideOnce(windowRule, failRule))
 	last := time.Now()
-	eventually(t, "the deadline", func() bool { return time.Since(last) > 2*budget })
+	valkeytest.Eventually(t, "the deadline", func() bool { return time.Since(last) > 2*budget })
 	server.Resume()
-	eventually(t, "recovery", func() bool { return !w.Degraded() })
+	valkeytest.Eventually(t, "recovery", func() bool { return !w.Degraded() })
 	for key := range keys(server) {
 		if strings.HasSuffix(key, ":x") {
 			t.Errorf("%s was made too late", key)
@@ -128,9 +128,9 @@ func TestReservationInDoubtIsGivenBack(t *testing.T) {
 	if !errors.Is(err, limits.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
-	eventually(t, "the late decision", func() bool { return server.Do("EXISTS", "gateway:r:w:source:realm:x") == int64(1) })
+	valkeytest.Eventually(t, "the late decision", func() bool { return server.Do("EXISTS", "gateway:r:w:source:realm:x") == int64(1) })
 	between.release()
-	eventually(t, "giving back", func() bool { return server.Do("EXISTS", "gateway:f:f:target:realm:x") == int64(0) })
+	valkeytest.Eventually(t, "giving back", func() bool { return server.Do("EXISTS", "gateway:f:f:target:realm:x") == int64(0) })
 	if got := server.Do("EXISTS", "gateway:f:f:target:realm:other"); got != int64(1) {
 		t.Error("another's reservation was given back, too")
 	}
@@ -141,7 +141,7 @@ func TestWhatWasNotAskedIsNotGivenBack(t *testing.T) {
 	w := open(t, server.Addr(), withBudget)
 	server.Kill()
 	w.out(t, w.decideOnce(failRule))
-	eventually(t, "an empty queue", func() bool { return len(w.undo.queue) <= tripAfter })
+	valkeytest.Eventually(t, "an empty queue", func() bool { return len(w.undo.queue) <= tripAfter })
 	for range 100 {
 		_ = w.decideOnce(failRule)()
 	}
@@ -212,7 +212,7 @@ func TestStartsWhileTheServerIsDown(t *testing.T) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	server.Restart()
-	eventually(t, "recovery", func() bool { return !w.Degraded() && slices.Equal(w.told(), []bool{true, false}) })
+	valkeytest.Eventually(t, "recovery", func() bool { return !w.Degraded() && slices.Equal(w.told(), []bool{true, false}) })
 	if in, out := w.log.count("store degraded"), w.log.count("store recovered"); in != 1 || out != 1 {
 		t.Errorf("got %d lines of the way in and %d of the way out, want one each", in, out)
 	}
@@ -236,7 +236,7 @@ func TestRestartsAreSurvived(t *testing.T) {
 	w := open(t, server.Addr(), nil)
 	for range 3 {
 		server.Restart() // empty, and without the scripts
-		eventually(t, "an answer", func() bool {
+		valkeytest.Eventually(t, "an answer", func() bool {
 			d, err := w.Decide(context.Background(), attempt("x", windowRule, failRule))
 			return err == nil && d.Admitted
 		})
@@ -368,7 +368,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	}
 	server.Kill()
 	open(t, server.Addr(), withBudget).Close()
-	eventually(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
+	valkeytest.Eventually(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // When the estimate of the server's clock is off, decisions fail rather than count late, and the clock is read again at once.
@@ -382,7 +382,7 @@ func TestWrongClockIsReadAgain(t *testing.T) {
 	if got := server.Do("EXISTS", "gateway:r:w:source:realm:x"); got != int64(0) {
 		t.Error("a decision after its deadline was made")
 	}
-	eventually(t, "the right clock", func() bool {
+	valkeytest.Eventually(t, "the right clock", func() bool {
 		now, ok := w.health.serverNow()
 		return ok && now > limits.ToMillis(time.Now().Add(-time.Minute))
 	})

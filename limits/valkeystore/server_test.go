@@ -1,7 +1,6 @@
 package valkeystore
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -13,47 +12,20 @@ import (
 	"testing"
 	"time"
 
+	"authgate/internal/logtest"
 	"authgate/internal/valkeytest"
 	"authgate/limits"
 )
 
 // Tests in real time, against a real server and the real scripts.
 
-// patience bounds the wait for what must come about soon, on a busy machine.
-const patience = 20 * time.Second
-
-// eventually fails the test unless the condition comes to hold.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for over := time.After(patience); !condition(); {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("%s: not within %s", what, patience)
-		}
-	}
-}
-
 // logbook keeps what was logged.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type logbook struct{ logtest.Buffer }
 
 // count is how many lines have the message.
 func (l *logbook) count(message string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	n := 0
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		var fields struct{ Msg string }
 		if json.Unmarshal([]byte(line), &fields) == nil && fields.Msg == message {
 			n++
@@ -77,7 +49,7 @@ func open(t *testing.T, addr string, change func(*Config)) *watched {
 	w := &watched{failed: map[string]int{}}
 	cfg := Config{
 		Addresses: []string{addr},
-		Timeout:   patience, // tests of the budget set their own
+		Timeout:   valkeytest.Patience, // tests of the budget set their own
 		Logger:    slog.New(slog.NewJSONHandler(&w.log, nil)),
 		Events: Events{
 			Degraded: func(on bool) { w.mu.Lock(); w.degraded = append(w.degraded, on); w.mu.Unlock() },
