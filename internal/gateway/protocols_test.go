@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -339,17 +340,19 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// watchMemory begins to look at what is in use; the function gives the most that came to it since.
+// watchMemory begins to look at what is in use, as each collection finds it; the function gives the most that came to it since.
 func watchMemory(t *testing.T) func() uint64 {
 	t.Helper()
-	var m runtime.MemStats
+	inUse := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
 	runtime.GC()
-	runtime.ReadMemStats(&m)
-	base, most := m.HeapAlloc, uint64(0)
+	base, most := inUse(), uint64(0)
 	stop, ended := make(chan bool), make(chan bool)
 	go func() {
 		defer close(ended)
-		var m runtime.MemStats
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -358,8 +361,7 @@ func watchMemory(t *testing.T) func() uint64 {
 				return
 			case <-tick.C:
 			}
-			runtime.ReadMemStats(&m)
-			most = max(most, m.HeapAlloc)
+			most = max(most, inUse())
 		}
 	}()
 	return func() uint64 {

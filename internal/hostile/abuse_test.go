@@ -165,13 +165,14 @@ func (c *client) refusedTwice(err error) bool {
 	return again != nil
 }
 
-// inUse are the bytes of live objects, after a collection if exact.
+// inUse are the bytes of live objects as the last collection found them, and one is made if exact. What is dead and not collected
+// yet does not count: how much that is depends on when the collector runs, and at the bound it would say nothing about who keeps it.
 func inUse(exact bool) uint64 {
 	if exact {
 		runtime.GC()
 		runtime.GC() // what pools keep lives for two
 	}
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
