@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"authgate/proxy/server"
 )
 
 // connections knows who is connected to the public server, so that a stop loses no request: net/http, once Shutdown has
@@ -36,6 +38,12 @@ type arrivalKey struct{}
 // watch has a server tell what it accepts and closes. It wraps the server's handler.
 func (c *connections) watch(s *http.Server) {
 	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		if r, ok := conn.(*server.Resumed); ok { // the server of plain requests has counted it
+			if a, known := c.open.LoadAndDelete(r.Conn); known {
+				c.open.Store(conn, a)
+				return context.WithValue(ctx, arrivalKey{}, a)
+			}
+		}
 		a := &arrival{of: c}
 		c.arriving.Add(1)
 		c.count.Add(1)

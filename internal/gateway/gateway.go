@@ -22,6 +22,7 @@ import (
 	"authgate/internal/unlock"
 	"authgate/limits"
 	"authgate/proxy"
+	"authgate/proxy/server"
 )
 
 // Gateway is a running gateway, or one about to run. Use [New], then [Gateway.Start]; it ends with [Gateway.Stop].
@@ -45,8 +46,10 @@ type Gateway struct {
 	upstream *proxy.Upstream
 	handler  *proxy.Handler
 	public   *http.Server
+	plain    *server.Server // serves those of its connections that have no TLS
 	private  *http.Server
 	edge     edge
+	standard bool           // Options.Standard
 	conns    connections    // of the public server
 	open     []net.Listener // of the public server
 	serving  sync.WaitGroup // the goroutines that accept from them
@@ -67,8 +70,8 @@ type Options struct {
 	Transport  http.RoundTripper // in place of the network to the backend, for tests
 	Listeners  []net.Listener    // handed over by who started the program; each stands for the address that it listens at
 
-	// StandardTransport has the standard library carry every request to the backend, for tests that compare.
-	StandardTransport bool
+	// Standard has the standard library read every request and carry it to the backend, for tests that compare.
+	Standard bool
 
 	// Now takes the place of the stores' clock; only tests of rules over time set it.
 	Now func() limits.Millis
@@ -93,6 +96,7 @@ func New(cfg *config.Config, opts Options) (*Gateway, error) {
 	}
 	g.public = newServer(cfg, g.handler, g.errorLog(cfg))
 	g.conns.watch(g.public)
+	g.plain, g.standard = server.New(g.public), opts.Standard
 	ctx, cancel := context.WithCancel(context.Background())
 	g.background = cancel
 	g.work.Go(func() { g.learn(ctx) })
@@ -188,9 +192,9 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	}
 	g.serving.Wait()
 	g.conns.leave(ctx)
-	err := g.public.Shutdown(ctx)
+	err := g.plain.Shutdown(ctx)
 	if err != nil {
-		_ = g.public.Close()
+		_ = g.plain.Close()
 		err = fmt.Errorf("stopping: some requests were cut off: %w", err)
 	}
 	g.drain(ctx)

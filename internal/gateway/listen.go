@@ -172,10 +172,10 @@ func (g *Gateway) Start() error {
 		g.addrs = append(g.addrs, one.Addr())
 		guarded := g.guard(cfg, one)
 		g.open = append(g.open, guarded)
-		g.serving.Go(func() { g.serve(g.public, guarded, g.edge.public != nil) })
+		g.serving.Go(func() { g.serve(g.byWhom(), guarded) })
 	}
 	g.admin = l.admin.Addr()
-	go g.serve(g.private, l.admin, g.edge.admin != nil)
+	go g.serve(over(g.private, g.edge.admin != nil), l.admin)
 	if l.plain != nil {
 		g.redirect = l.plain.Addr()
 		var challenge func(http.ResponseWriter, *http.Request) bool
@@ -183,7 +183,7 @@ func (g *Gateway) Start() error {
 			challenge = g.edge.acme.Challenge
 		}
 		g.edge.plain = newRedirectServer(cfg, certs.Redirect(g.edge.public.Covers, challenge), g.errorLog(cfg))
-		go g.serve(g.edge.plain, g.guard(cfg, l.plain), false)
+		go g.serve(g.edge.plain.Serve, g.guard(cfg, l.plain))
 	}
 	return nil
 }
@@ -285,15 +285,26 @@ func (g *Gateway) guard(cfg *config.Config, l net.Listener) net.Listener {
 	})
 }
 
-// serve serves a listener until it ends.
-func (g *Gateway) serve(s *http.Server, l net.Listener, secure bool) {
-	var err error
-	if secure { // what the server's own TLSConfig does not tell: it makes itself one when it begins to serve
-		err = s.ServeTLS(l, "", "")
-	} else {
-		err = s.Serve(l)
+// byWhom is what serves the public listeners.
+func (g *Gateway) byWhom() func(net.Listener) error {
+	if g.standard || g.edge.public != nil {
+		return over(g.public, g.edge.public != nil)
 	}
-	if !errors.Is(err, http.ErrServerClosed) && g.ready.Load() {
+	return g.plain.Serve
+}
+
+// over is what serves a listener by a server. That it is to speak TLS the server's own TLSConfig does not tell: it makes itself
+// one when it begins to serve.
+func over(s *http.Server, secure bool) func(net.Listener) error {
+	if secure {
+		return func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	return s.Serve
+}
+
+// serve serves a listener until it ends.
+func (g *Gateway) serve(by func(net.Listener) error, l net.Listener) {
+	if err := by(l); !errors.Is(err, http.ErrServerClosed) && g.ready.Load() {
 		select {
 		case g.failures <- fmt.Errorf("serving %s: %w", l.Addr(), err):
 		default:

@@ -146,7 +146,7 @@ func newUpstream(cfg *config.Config, opts Options) (*proxy.Upstream, error) {
 	u := &cfg.Upstream
 	out := proxy.UpstreamConfig{
 		URL: u.URL, OwnHost: u.Host == "upstream", ConnectTimeout: u.ConnectTimeout, ResponseTimeout: u.ResponseTimeout,
-		MaxIdle: u.MaxIdle, MaxInFlight: cfg.Server.MaxUpstream, Transport: opts.Transport, Standard: opts.StandardTransport,
+		MaxIdle: u.MaxIdle, MaxInFlight: cfg.Server.MaxUpstream, Transport: opts.Transport, Standard: opts.Standard,
 	}
 	out.SecretHeader.Name, out.SecretHeader.Value = u.SecretHeader.Name, u.SecretHeader.Value.Reveal()
 	if u.URL.Scheme == "https" {

@@ -108,7 +108,7 @@ func start(t testing.TB, yaml string) *site {
 	var err error
 	s.g, err = gateway.New(parse(t, yaml), gateway.Options{
 		Log:   slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Build: map[string]string{"version": "v1.2.3"}, StandardTransport: *standard,
+		Build: map[string]string{"version": "v1.2.3"}, Standard: *standard,
 	})
 	if err != nil {
 		t.Fatal(err)

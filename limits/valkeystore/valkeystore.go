@@ -247,13 +247,11 @@ func (s *Store) runWithin(ctx context.Context, budget time.Duration, operation s
 	if s.health.open() {
 		return valkey.ValkeyMessage{}, s.unavailable(operation, errNotAsked)
 	}
-	ctx, cancel := context.WithTimeout(ctx, budget)
+	// A caller that leaves does not take the question back: it is done all the same, and nobody knows what it did.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
 	reply, err := script.Exec(ctx, s.client, keys, args).ToMessage()
 	if err != nil {
-		if context.Cause(ctx) == context.Canceled { // the caller left; that says nothing of the server
-			return reply, fmt.Errorf("asking the store to %s: %w: %w", operation, limits.ErrUnavailable, err)
-		}
 		return reply, s.failed(operation, err)
 	}
 	s.health.answered()
