@@ -37,6 +37,7 @@ func (x *exchange) forward() error {
 		x.unanswered(err)
 		return x.badGateway(err)
 	}
+	x.coming.relax()
 	x.answered(res)
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		return x.switchProtocols(res, upgrade)

@@ -12,7 +12,7 @@ import (
 
 // A client that stalls must not keep a call to the backend to itself: each piece of a body that it sends on must come, and each
 // piece of an answer be taken, within the time that it has for a body that a policy reads. How long all of it takes is
-// nobody's business.
+// nobody's business, nor when the next piece of a body comes once the backend has begun to answer.
 
 // steady is a body that the client is still sending. It gives up on one who stalls.
 type steady struct {
@@ -22,6 +22,7 @@ type steady struct {
 	begun   atomic.Bool // something has come, or never will
 
 	mu   sync.Mutex
+	free bool // the backend has begun to answer: the two may talk as slowly as they like
 	over bool // the handler has returned: the connection, or the stream, is somebody else's by now
 }
 
@@ -43,7 +44,19 @@ func (s *steady) Read(p []byte) (int, error) {
 func (s *steady) limit(t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.over && http.NewResponseController(&s.x.w).SetReadDeadline(t) == nil
+	return !s.over && !s.free && http.NewResponseController(&s.x.w).SetReadDeadline(t) == nil
+}
+
+// relax lifts the time for reading for good, that of a read under way included. It comes once the backend has begun to answer:
+// it may be a conversation, in which the client has nothing to say for hours.
+func (s *steady) relax() {
+	if s.Reader == nil || s.x.bodyTime <= 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = true
+	_ = http.NewResponseController(&s.x.w).SetReadDeadline(time.Time{})
 }
 
 // detach ends that. It comes before the handler returns.

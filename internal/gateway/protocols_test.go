@@ -402,3 +402,45 @@ func TestMaxStreams(t *testing.T) {
 		expect(t, name, got, 7)
 	}
 }
+
+// TestConversation: once the backend has begun to answer, a client that says nothing for longer than it may take for a piece of
+// a body is no slow client.
+func TestConversation(t *testing.T) {
+	b := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		_ = rc.EnableFullDuplex()
+		_ = rc.Flush()
+		line := bufio.NewScanner(r.Body)
+		for line.Scan() {
+			_, _ = fmt.Fprintln(w, "heard", line.Text())
+			_ = rc.Flush()
+		}
+	})
+	dir := t.TempDir()
+	root := pair(t, dir, "a", "a.test")
+	hasty := func(yaml string) string { return strings.Replace(yaml, "server: {", "server: {read_body_timeout: 100ms, ", 1) }
+	yaml := settings(backend(t, b), "")
+	plain, secure := start(t, hasty(yaml)), start(t, hasty(secured(yaml, dir, "", "a")))
+	for name, client := range clientsOf(t, plain, secure, root) {
+		t.Run(name, func(t *testing.T) {
+			c, base := client()
+			said, say := io.Pipe()
+			defer say.Close()
+			res, err := c.Post(base+"/", "text/plain", said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			heard := bufio.NewReader(res.Body)
+			for range 3 {
+				time.Sleep(250 * time.Millisecond) // of silence, which nothing can be waited for in
+				_, _ = io.WriteString(say, "word\n")
+				line, err := heard.ReadString('\n')
+				expect(t, "an answer", fmt.Sprint(line, err), "heard word\n<nil>")
+			}
+			_ = say.Close()
+			rest, err := io.ReadAll(heard)
+			expect(t, "the end", fmt.Sprint(string(rest), err), "<nil>")
+		})
+	}
+}
