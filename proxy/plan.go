@@ -183,7 +183,7 @@ func NewPlan(cfg PlanConfig) (*Plan, error) {
 // compileOverrides compiles where frameworks look for a method in a body.
 func compileOverrides() (*selector.Spec, error) {
 	var from []selector.Selector
-	for _, text := range []string{"form:_method", "json:/_method", "form:X-HTTP-Method-Override"} {
+	for _, text := range []string{"form:" + route.MethodField, "json:/" + route.MethodField, "form:" + route.MethodHeaderField} {
 		s, err := selector.Parse(text)
 		if err != nil {
 			return nil, err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os/signal"
-	"syscall"
 
 	"authgate/internal/config"
 	"authgate/internal/demo"
@@ -22,7 +20,7 @@ func runDemo(c *call) error {
 	if err := c.parse(f, 0); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	address := "127.0.0.1:0"
 	if *alone {

@@ -33,10 +33,16 @@ func runGateway(c *call) error {
 		return err
 	}
 	files.uses(cfg)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop) // whoever asks a second time does not want to wait
 	return c.serve(ctx, cfg, files, nil)
+}
+
+// untilSignal is done when the program is asked to end. A second signal ends it at once: whoever asks again does not want to wait.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // load reads the configuration, and prints what is wrong with it.
@@ -103,6 +109,9 @@ func (c *call) serve(ctx context.Context, cfg *config.Config, files *follower, s
 	}
 	for _, a := range g.Addrs() {
 		log.Info("listening", "address", a.String())
+	}
+	if a := g.RedirectAddr(); a != nil {
+		log.Info("redirect listening", "address", a.String())
 	}
 	log.Info("admin listening", "address", g.AdminAddr().String())
 	if started != nil {

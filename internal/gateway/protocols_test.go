@@ -418,7 +418,9 @@ func TestConversation(t *testing.T) {
 	})
 	dir := t.TempDir()
 	root := pair(t, dir, "a", "a.test")
-	hasty := func(yaml string) string { return strings.Replace(yaml, "server: {", "server: {read_body_timeout: 100ms, ", 1) }
+	hasty := func(yaml string) string {
+		return strings.Replace(yaml, "server: {", "server: {read_body_timeout: 100ms, ", 1)
+	}
 	yaml := settings(backend(t, b), "")
 	plain, secure := start(t, hasty(yaml)), start(t, hasty(secured(yaml, dir, "", "a")))
 	for name, client := range clientsOf(t, plain, secure, root) {

@@ -72,17 +72,17 @@ func (p *predicates) read(b *buffer, query string, met []uint64) (methods method
 	return methods
 }
 
-// methodField is the name of the field that overrides the method in many frameworks, headerField what ASP.NET reads beside the
+// MethodField is the field of a query or a form that overrides the method in many frameworks, MethodHeaderField what ASP.NET reads beside the
 // header of that name.
 const (
-	methodField = "_method"
-	headerField = "x-http-method-override"
+	MethodField       = "_method"
+	MethodHeaderField = "x-http-method-override"
 )
 
 func (p *predicates) readPair(b *buffer, pair string, met []uint64) methodSet {
 	name, value, _ := strings.Cut(pair, "=")
 	key := b.name(name)
-	if string(key) == methodField || string(key) == headerField {
+	if string(key) == MethodField || string(key) == MethodHeaderField {
 		return methodsOf(string(b.value(value)))
 	}
 	of := p.byName[string(key)]
