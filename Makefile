@@ -1,6 +1,7 @@
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 FUZZTIME ?= 5s
 TESTFLAGS ?=
+BENCHSECONDS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-hostile race fuzz bench lint fmt clean valkey pebble
@@ -26,8 +27,9 @@ race: valkey pebble ## all tests with the race detector (needs a C compiler)
 fuzz: valkey ## each fuzz target for FUZZTIME=5s
 	FUZZTIME=$(FUZZTIME) scripts/fuzz
 
-bench: valkey ## micro-benchmarks
-	go test -run '^$$' -bench . -benchmem ./bench/... ./limits/...
+bench: valkey ## micro-benchmarks, then side by side with the proxies that are installed (scripts/install-bench-peers)
+	go test -run '^$$' -bench . -benchmem ./bench ./limits/...
+	go run ./bench/peers -seconds $(BENCHSECONDS)
 
 lint: ## gofumpt, go vet, staticcheck, govulncheck
 	scripts/lint
