@@ -22,8 +22,8 @@ func (x *exchange) serve() bool {
 	c := x.conn
 	x.life.Context, x.life.conn = c.ctx, c
 	x.begin(x)
-	r := x.req.WithContext(&x.life)
-	r.RemoteAddr = c.remote
+	x.req = *x.req.WithContext(&x.life) // which is the only way to say so; the copy does not leave this line
+	x.req.RemoteAddr = c.remote
 	done := false
 	defer func() {
 		if !done { // a panic: what was begun of the answer is all that there will be
@@ -32,12 +32,12 @@ func (x *exchange) serve() bool {
 			x.giveBack()
 		}
 	}()
-	c.server.std.Handler.ServeHTTP(&x.response, r)
+	c.server.std.Handler.ServeHTTP(&x.response, &x.req)
 	x.finish()
 	done = true
 	x.life.end()
 	_ = x.body.Close()
-	c.crlf = r.Method == http.MethodPost
+	c.crlf = x.req.Method == http.MethodPost
 	c.r += x.size
 	if c.limits {
 		c.limits = false

@@ -35,6 +35,7 @@ type response struct {
 	length  int64    // as the handler states it, or -1
 	written int64    // of the body, by the handler
 	pending []byte   // of the body, while it may turn out to be short or to be a small part of a chunk
+	room    [32]byte // for numbers and dates on their way
 }
 
 // shortBody is how long a body may be that the handler states no length of, and that gets one nevertheless; in bytes.
@@ -44,7 +45,7 @@ var writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 4<<10)
 
 func (w *response) begin(x *exchange) {
 	w.x, w.length = x, -1
-	w.header = make(http.Header, 16)
+	w.header = make(http.Header, 8) // which is the most that one piece of memory holds
 }
 
 // Header implements [http.ResponseWriter].
@@ -75,9 +76,8 @@ func (w *response) WriteHeader(status int) {
 }
 
 func (w *response) statusLine(status int) {
-	var text [4]byte
 	_, _ = w.out.WriteString("HTTP/1.1 ")
-	_, _ = w.out.Write(strconv.AppendInt(text[:0], int64(status), 10))
+	w.number(int64(status), 10)
 	if name := http.StatusText(status); name != "" {
 		_, _ = w.out.WriteString(" ")
 		_, _ = w.out.WriteString(name)
@@ -85,6 +85,10 @@ func (w *response) statusLine(status int) {
 		_, _ = fmt.Fprintf(w.out, " status code %d", status)
 	}
 	_, _ = w.out.WriteString("\r\n")
+}
+
+func (w *response) number(n int64, base int) {
+	_, _ = w.out.Write(strconv.AppendInt(w.room[:0], n, base))
 }
 
 // head writes the fields that the handler has set, and decides what can be decided without the body.
@@ -129,9 +133,8 @@ func (w *response) head() {
 	}
 	w.fields(h, "Transfer-Encoding", length, kind, connection)
 	if _, dated := h["Date"]; !dated {
-		var text [len(http.TimeFormat)]byte
 		_, _ = w.out.WriteString("Date: ")
-		_, _ = w.out.Write(time.Now().UTC().AppendFormat(text[:0], http.TimeFormat))
+		_, _ = w.out.Write(time.Now().UTC().AppendFormat(w.room[:0], http.TimeFormat))
 		_, _ = w.out.WriteString("\r\n")
 	}
 }
@@ -142,10 +145,9 @@ func (w *response) frame(done bool, body []byte) {
 	w.framed = true
 	head := w.x.req.Method == http.MethodHead
 	if done && w.length < 0 && !w.bodiless && !w.late && (!head || len(body) > 0) {
-		var text [20]byte
 		w.length = int64(len(body))
 		_, _ = w.out.WriteString("Content-Length: ")
-		_, _ = w.out.Write(strconv.AppendInt(text[:0], w.length, 10))
+		w.number(w.length, 10)
 		_, _ = w.out.WriteString("\r\n")
 	}
 	if w.guess && len(body) > 0 {
@@ -193,8 +195,8 @@ func (w *response) send(p []byte) error {
 		return nil
 	}
 	if w.chunked {
-		var size [18]byte
-		_, _ = w.out.Write(append(strconv.AppendInt(size[:0], int64(len(pending)+len(p)), 16), "\r\n"...))
+		w.number(int64(len(pending)+len(p)), 16)
+		_, _ = w.out.WriteString("\r\n")
 	}
 	_, _ = w.out.Write(pending)
 	_, err := w.out.Write(p)
