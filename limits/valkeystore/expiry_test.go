@@ -360,7 +360,7 @@ func TestScriptsReadTheServersClock(t *testing.T) {
 		return n
 	}
 	inFlight := attempt("x", windowRule, failRule)
-	const head = 55
+	const head = 9
 	lease := failRule.Lease().Milliseconds()
 	for _, step := range []struct {
 		name string

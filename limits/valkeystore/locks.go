@@ -98,16 +98,21 @@ func (s *Store) clock(ctx context.Context) (limits.Millis, error) {
 
 // decodeFailures reads what failures.lua wrote: failures, lock and level; reservations are left aside.
 func decodeFailures(s string) (f limits.FailureLog, window limits.Millis, ok bool) {
-	const head = 55
-	if len(s) < head || s[0] != byte(limits.KindFailures) {
-		return f, 0, false
-	}
+	const kindShort, short, long = 6, 9, 49 // bytes before the failures
 	b := []byte(s)
 	u32 := func(at int) int64 { return int64(binary.LittleEndian.Uint32(b[at:])) }
 	u48 := func(at int) int64 { return u32(at) | int64(binary.LittleEndian.Uint16(b[at+4:]))<<32 }
+	head := short
+	switch {
+	case len(b) >= short && b[0] == kindShort:
+	case len(b) >= long && b[0] == byte(limits.KindFailures):
+		head = long
+		f.LockedUntil, f.LockCount, f.Level, f.Quiet = u48(9), u32(15), u32(19), u48(23)
+	default:
+		return f, 0, false
+	}
 	window = u32(1)
-	f.LockedUntil, f.LockCount, f.Level, f.Quiet = u48(5), u32(11), u32(15), u48(19)
-	n := int(u32(51))
+	n := int(u32(5))
 	if len(b) < head+6*n {
 		return f, 0, false
 	}

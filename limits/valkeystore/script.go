@@ -119,39 +119,81 @@ func decodeDecision(n []int64, a *limits.Attempt, asked []int) (limits.Decision,
 // encodeSettle packs a settlement for settle.lua.
 func (s *Store) encodeSettle(st *limits.Settlement) (keys, args []string) {
 	keys = make([]string, 0, len(st.Closings)+len(st.Repeats)+1)
-	b := make([]byte, 0, 16+19*len(st.Closings)+12*len(st.Repeats))
-	b = append48(b, s.now())
-	b = binary.LittleEndian.AppendUint64(b, st.ID)
-	b = append(b, byte(len(st.Closings)), byte(len(st.Repeats)))
+	reserves, counts := false, false
 	for i := range st.Closings {
 		c := &st.Closings[i]
 		keys = append(keys, s.key(c.Key))
-		b = append(b, byte(c.Rule.Kind()), byte(c.Do), byte(c.Repeat))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Limit))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Window.Milliseconds()))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lockout.Base.Milliseconds()))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lockout.Max.Milliseconds()))
+		reserves = reserves || c.Rule.Kind() == limits.KindFailures
+		counts = counts || c.Do == limits.Count
 	}
+	b := make([]byte, 0, 17+19*len(st.Closings)+12*len(st.Repeats))
+	b = append48(b, s.now())
+	b = binary.LittleEndian.AppendUint64(b, st.ID)
+	b = append(b, byte(len(st.Closings)), byte(len(st.Repeats)), flag(reserves, 1))
 	for i := range st.Repeats {
 		r := &st.Repeats[i]
 		keys = append(keys, s.key(r.Key))
 		b = binary.LittleEndian.AppendUint64(b, r.Sum)
 		b = binary.LittleEndian.AppendUint32(b, uint32(r.Window.Milliseconds()))
 	}
-	return append(keys, s.key(indexKey)), []string{valkey.BinaryString(b)}
+	for i := range st.Closings {
+		c := &st.Closings[i]
+		b = append(b, byte(c.Rule.Kind()), byte(c.Do), byte(c.Repeat))
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Limit))
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Window.Milliseconds()))
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lockout.Base.Milliseconds()))
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lockout.Max.Milliseconds()))
+	}
+	if counts {
+		keys = append(keys, s.key(indexKey))
+	}
+	return keys, []string{valkey.BinaryString(b)}
+}
+
+// readSettled reads the answer of settle.lua.
+func readSettled(reply *valkey.ValkeyMessage, st *limits.Settlement) (limits.Settled, error) {
+	if reply.IsInt64() {
+		n, _ := reply.AsInt64()
+		return unpackSettled(n, st)
+	}
+	numbers, err := reply.AsIntSlice()
+	if err != nil {
+		return limits.Settled{}, err
+	}
+	return decodeSettled(numbers, st)
+}
+
+// maxBits is for how many closings settle.lua may answer with one number.
+const maxBits = 12
+
+// unpackSettled reads that number.
+func unpackSettled(n int64, st *limits.Settlement) (limits.Settled, error) {
+	if n < 0 || len(st.Closings) > maxBits || n>>(4*len(st.Closings)) != 0 {
+		return limits.Settled{}, fmt.Errorf("reading the answer of settle.lua: %d for %d closings", n, len(st.Closings))
+	}
+	out := newSettled(st)
+	for i := range out.Effects {
+		out.Effects[i] = effect(n >> (4 * i))
+	}
+	return out, nil
+}
+
+func newSettled(st *limits.Settlement) limits.Settled {
+	return limits.Settled{Effects: make([]limits.Effect, len(st.Closings)), Repeated: make([]bool, len(st.Repeats))}
+}
+
+func effect(bits int64) limits.Effect {
+	return limits.Effect{Done: bits&1 != 0, Counted: bits&2 != 0, Filled: bits&4 != 0, Crossed: bits&8 != 0}
 }
 
 func decodeSettled(n []int64, st *limits.Settlement) (limits.Settled, error) {
 	if len(n) != 3*len(st.Closings)+len(st.Repeats) {
 		return limits.Settled{}, fmt.Errorf("reading the answer of settle.lua: %d numbers", len(n))
 	}
-	out := limits.Settled{Effects: make([]limits.Effect, len(st.Closings)), Repeated: make([]bool, len(st.Repeats))}
+	out := newSettled(st)
 	for i := range out.Effects {
-		bits := n[0]
-		out.Effects[i] = limits.Effect{
-			Done: bits&1 != 0, Counted: bits&2 != 0, Filled: bits&4 != 0, Crossed: bits&8 != 0,
-			Locked: n[1], Level: n[2],
-		}
+		out.Effects[i] = effect(n[0])
+		out.Effects[i].Locked, out.Effects[i].Level = n[1], n[2]
 		n = n[3:]
 	}
 	for i := range out.Repeated {

@@ -2,6 +2,7 @@ package valkeystore
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func TestHeadersDescribeArguments(t *testing.T) {
 			_, args, _ := s.encodeDecide(a)
 			return args
 		},
-		"settle": func(n ...int) []string { _, args := s.encodeSettle(settlement(n[0], n[1])); return args },
+		"settle": func(n ...int) []string { _, args := s.encodeSettle(settlement(n[1], n[0])); return args },
 		"renew":  func(n ...int) []string { _, args := s.encodeRenew(attempt("x", rules(n[0])...)); return args },
 		"merge": func(n ...int) []string {
 			_, args := s.encodeMerge(&limits.Record{Rule: failRule, Ages: make([]int64, n[0])})
@@ -238,12 +239,55 @@ func TestDecodeSettledRefusesNonsense(t *testing.T) {
 	}
 }
 
+func TestUnpackSettledRefusesNonsense(t *testing.T) {
+	st := attempt("x", failRule, lockRule).Release()
+	for _, n := range []int64{-1, 1 << 8, 1 << 62} {
+		if out, err := unpackSettled(n, st); err == nil {
+			t.Errorf("%d: got %+v, want an error", n, out)
+		}
+	}
+	if out, err := unpackSettled(0, attempt("x", slices.Repeat([]*limits.Rule{failRule}, maxBits+1)...).Release()); err == nil {
+		t.Errorf("got %+v for more closings than a number tells of, want an error", out)
+	}
+	out, err := unpackSettled(0x7b, st)
+	want := []limits.Effect{{Done: true, Counted: true, Crossed: true}, {Done: true, Counted: true, Filled: true}}
+	if err != nil || !slices.Equal(out.Effects, want) || len(out.Repeated) != 0 {
+		t.Errorf("got %+v %v, want %+v", out, err, want)
+	}
+}
+
+// manyRules are more rules than settle.lua answers for with one number.
+func manyRules() []*limits.Rule {
+	var rules []*limits.Rule
+	for i := range maxBits + 1 {
+		r := *failRule
+		r.Policy = fmt.Sprintf("f%d", i)
+		rules = append(rules, &r)
+	}
+	return rules
+}
+
+func TestManyClosings(t *testing.T) {
+	w := open(t, valkeytest.Start(t).Addr(), nil)
+	a := attempt("x", manyRules()...)
+	w.admit(t, a)
+	for _, want := range []limits.Effect{{Done: true, Counted: true}, {}} {
+		out := w.settleAll(t, a, limits.Count)
+		if len(out.Effects) != maxBits+1 || out.Effects[0] != want || out.Effects[maxBits] != want {
+			t.Errorf("got %+v, want %+v everywhere", out.Effects, want)
+		}
+	}
+}
+
 // FuzzDecodeFailures: what a key holds may be anything; what reads it must not fall over, nor ask for memory without end.
 func FuzzDecodeFailures(f *testing.F) {
 	f.Add("")
-	f.Add("\x03" + strings.Repeat("\x00", 54))
-	f.Add("\x03" + strings.Repeat("\xff", 54))
-	f.Add("\x03" + strings.Repeat("\x00", 50) + "\x02\x00\x00\x00" + strings.Repeat("\x01", 12))
+	for _, head := range []string{"\x06", "\x03"} {
+		f.Add(head + strings.Repeat("\x00", 48))
+		f.Add(head + strings.Repeat("\xff", 48))
+		f.Add(head + strings.Repeat("\x00", 4) + "\x02" + strings.Repeat("\x00", 43) + strings.Repeat("\x01", 12))
+		f.Add(head + "\x01\x01\x01\x01\x02\x00\x00\x00" + strings.Repeat("\x01", 12))
+	}
 	f.Fuzz(func(t *testing.T, state string) {
 		log, window, ok := decodeFailures(state)
 		if !ok {

@@ -93,11 +93,12 @@ func (v *virtual) setLevel(r *limits.Rule, key string, level int64) {
 	now := v.clock.Load()
 	b := []byte{byte(limits.KindFailures)}
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.Window.Milliseconds()))
+	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = append48(b, 0)
 	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(level))
 	b = append48(b, now)
-	b = append(b, make([]byte, 6+4+6+4+6+4)...)
+	b = append(b, make([]byte, 6+4+6+4)...)
 	full := v.store.key(key)
 	if err := v.do("SET", full, valkey.BinaryString(b)).Error(); err != nil {
 		v.t.Fatal(err)
@@ -225,6 +226,54 @@ func TestIdsAreFoundAtTheirPlaces(t *testing.T) {
 					t.Errorf("%x, settlement %d: got %+v %v, want it done: %t", a.ID, n+1, out, err, want)
 				}
 			}
+		}
+	})
+}
+
+// A rule whose window was made shorter has shorter leases: those that are under way keep theirs, and the first to end frees its slot.
+func TestShorterLeases(t *testing.T) {
+	virtualTime(t)
+	harness(valkeytest.Start(t))(t, func(t *testing.T, e *storetest.Env) {
+		ctx := context.Background()
+		ask := func(window time.Duration) (*limits.Attempt, limits.Decision) {
+			t.Helper()
+			r := *failRule
+			r.Limit, r.Window = 3, window
+			a := attempt("x", &r)
+			d, err := e.Store.Decide(ctx, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a, d
+		}
+		settled := func(a *limits.Attempt, want bool) {
+			t.Helper()
+			out, err := e.Store.Settle(ctx, a.Release())
+			if err != nil || out.Effects[0].Done != want {
+				t.Errorf("got %+v %v, want it done: %t", out, err, want)
+			}
+		}
+		first, _ := ask(time.Minute)
+		second, _ := ask(10 * time.Second)
+		e.Advance(time.Second)
+		third, _ := ask(5 * time.Second)
+		if _, d := ask(5 * time.Second); d.Admitted || d.Refusals[0] != (limits.Refusal{Cause: limits.Held, Wait: 5000}) {
+			t.Errorf("got %+v, want it held for 5 s", d)
+		}
+		e.Advance(5 * time.Second)
+		settled(third, false)
+		if _, d := ask(5 * time.Second); !d.Admitted {
+			t.Errorf("got %+v, want the slot of the one that ended", d)
+		}
+		if err := e.Store.Renew(ctx, second); err != nil {
+			t.Fatal(err)
+		}
+		e.Advance(6 * time.Second)
+		settled(second, true)
+		e.Advance(20 * time.Second)
+		settled(first, true)
+		if left := e.Snapshot(); len(left) != 0 {
+			t.Errorf("got %q, want nothing left", left)
 		}
 	})
 }

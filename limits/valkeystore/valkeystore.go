@@ -211,16 +211,15 @@ func (s *Store) decide(ctx context.Context, a *limits.Attempt) (limits.Decision,
 
 // Settle tells the server a verdict; see [limits.Store].
 func (s *Store) Settle(ctx context.Context, st *limits.Settlement) (limits.Settled, error) {
+	if len(st.Closings) == 0 {
+		return newSettled(st), nil
+	}
 	keys, args := s.encodeSettle(st)
 	reply, err := s.run(ctx, "settle", settleScript, keys, args)
 	if err != nil {
 		return limits.Settled{}, err
 	}
-	numbers, err := reply.AsIntSlice()
-	if err != nil {
-		return limits.Settled{}, s.failed("settle", err)
-	}
-	out, err := decodeSettled(numbers, st)
+	out, err := readSettled(&reply, st)
 	if err != nil {
 		return limits.Settled{}, s.failed("settle", err)
 	}

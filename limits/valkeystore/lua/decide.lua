@@ -12,20 +12,38 @@
 -- holds    no key is written unless it is charged; every written key has a TTL no shorter than its state means anything;
 --          a key that was found without a TTL gets one, even by a refusal [L13]
 
+local floor, ceil = math.floor, math.ceil
 local at, deadline, id, facts, pos = sunpack('<I6I6c8B', ARGV[1])
 local now = at
 if at == 0 then
   local t = redis.call('TIME')
-  now = t[1] * 1000 + math.floor(t[2] / 1000)
+  now = t[1] * 1000 + floor(t[2] / 1000)
 end
 if deadline > 0 and now > deadline then return -1 end
 
-local states = redis.call('MGET', unpack(KEYS))
-local values, ttls, onsilent, refusals, quotas = {}, {}, {}, {}, {}
+local states = redis.call('MGET', unpack(KEYS)) -- of those that are charged, they become the new ones
+local ttls, refusals, onsilent, quotas = {false, false, false, false, false, false, false, false}, {}, nil, nil
 local admitted, silent, known = 1, true, 0
 local charges = #KEYS - facts
 for i = 1, facts do
   if states[charges + i] then known = known + 2 ^ (i - 1) end
+end
+
+-- A short bucket with one more reservation, and how long that must be kept; nil if it is not short, or has no room, or something in
+-- it has ended or lies after now.
+local function reserve_short(s, window, limit, id, ends, now)
+  local unpack = struct.unpack
+  local kind, was, n = unpack('<BI4I4', s)
+  if kind ~= 6 or was ~= window then return nil end
+  local log_end, kept = 9 + n * 6, ends
+  if n + (#s - log_end) / 14 >= limit then return nil end
+  if n > 0 then
+    local last = unpack('<I6', s, log_end - 5)
+    if last > now or now - unpack('<I6', s, 10) >= window then return nil end
+    if last + window > kept then kept = last + window end
+  end
+  if #s > log_end and (unpack('<I6', s, log_end + 9) <= now or unpack('<I6', s, #s - 5) > ends) then return nil end
+  return s .. id .. struct.pack('<I6', ends), kept - now
 end
 
 for i = 1, charges do
@@ -38,7 +56,7 @@ for i = 1, charges do
     idle = one > 0 and bit.band(known, one) == 0 or bit.band(known, none) ~= 0
   end
   local s = states[i]
-  local cause, wait = 0, 0
+  local cause, wait, value, ttl = 0, 0, nil, false
   local left, reset, later = 0, 0, 0 -- what is left, when it is whole, and when it is whole if it is charged
 
   if idle then -- no part in this attempt
@@ -51,9 +69,9 @@ for i = 1, charges do
       start, count = window_at(start, count, window, now)
     end
     reset = start + window - now
-    left, later = max(0, limit - count), reset
+    if flags % 8 >= 4 then left, later = max(0, limit - count), reset end
     if count < limit then
-      values[i], ttls[i] = spack('<BI6I4', 1, start, count + 1), reset
+      value, ttl = spack('<BI6I4', 1, start, count + 1), reset
     else
       cause, wait = 1, reset
     end
@@ -65,11 +83,11 @@ for i = 1, charges do
       local _, last, span
       _, last, units, span = sunpack('<BI6I6I4', s)
       if span ~= window then
-        local whole = math.floor(units / span)
-        units = min(whole, burst) * window + math.floor((units - whole * span) * window / span)
+        local whole = floor(units / span)
+        units = min(whole, burst) * window + floor((units - whole * span) * window / span)
       end
       if units < full and now > last then
-        if now - last >= math.ceil((full - units) / limit) then
+        if now - last >= ceil((full - units) / limit) then
           units = full
         else
           units = units + (now - last) * limit
@@ -77,41 +95,43 @@ for i = 1, charges do
       end
       units = min(units, full)
     end
-    left, reset, later = math.floor(units / window), math.ceil((full - units) / limit), math.ceil((full - units + window) / limit)
+    if flags % 8 >= 4 then
+      left, reset, later = floor(units / window), ceil((full - units) / limit), ceil((full - units + window) / limit)
+    end
     if units >= window then
-      values[i], ttls[i] = spack('<BI6I6I4', 2, now, units - window, window), math.ceil(full / limit)
+      value, ttl = spack('<BI6I6I4', 2, now, units - window, window), ceil(full / limit)
     else
-      cause, wait = 1, math.ceil((window - units) / limit)
+      cause, wait = 1, ceil((window - units) / limit)
     end
 
+  elseif not s then
+    value, ttl = spack('<BI4I4c8I6', 6, window, 0, id, now + lease), lease -- a short state with one reservation
+
   else
-    local f = load_failures(s, window, now)
-    local n = #f.log / 6
-    if now < f.locked then
-      cause, wait = 2, f.locked - now
-    elseif n >= limit then
-      cause, wait = 1, sunpack('<I6', f.log, (n - limit) * 6 + 1) + window - now
-    else
-      if flags % 4 >= 2 then -- shadows: 10 and 5 times the limit [L16]
-        local start, count = window_at(f.ns, f.nc, window, now)
-        if count >= limit * 10 then cause, wait = 1, start + window - now end
-        if cause == 0 then
-          start, count = window_at(f.ps, f.pc, window, now)
-          if count >= limit * 5 then cause, wait = 1, start + window - now end
-        end
-      end
-      if cause == 0 then
-        if n + #f.live / 14 >= limit then
-          cause, wait = 3, f.lease - now
-        else
-          f.live = f.live .. id .. spack('<I6', now + lease)
-          values[i], ttls[i] = save_failures(f, window, now)
-        end
+    value, ttl = reserve_short(s, window, limit, id, now + lease, now)
+    if not value then
+      local f = load_failures(s, window, now)
+      local n = #f.log / 6
+      if now < f.locked then
+        cause, wait = 2, f.locked - now
+      elseif n >= limit then
+        cause, wait = 1, sunpack('<I6', f.log, (n - limit) * 6 + 1) + window - now
+      elseif flags % 4 >= 2 and f.nc >= limit * 10 then -- shadows: 10 and 5 times the limit [L16]
+        cause, wait = 1, min(f.ns, now) + window - now
+      elseif flags % 4 >= 2 and f.pc >= limit * 5 then
+        cause, wait = 1, min(f.ps, now) + window - now
+      elseif n + #f.live / 14 >= limit then
+        cause, wait = 3, sunpack('<I6', f.live, 9) - now
+      else
+        f.live = add_live(f.live, id, now + lease)
+        value, ttl = save_failures(f, window, now)
       end
     end
   end
 
-  if cause > 0 then
+  if value then
+    states[i], ttls[i] = value, ttl
+  elseif cause > 0 then
     local r = #refusals
     refusals[r + 1], refusals[r + 2], refusals[r + 3] = i, cause, wait
     if logonly == 0 then
@@ -119,17 +139,21 @@ for i = 1, charges do
       silent = silent and form == 2
     end
   end
-  if flags % 2 == 1 then onsilent[i] = true end
+  if flags % 2 == 1 then
+    onsilent = onsilent or {}
+    onsilent[i] = true
+  end
   if flags % 8 >= 4 then
+    quotas = quotas or {}
     quotas[#quotas + 1] = {i, left, reset, later}
   end
 end
 
 for i = 1, charges do
-  if values[i] and (admitted == 1 or (silent and onsilent[i])) then
-    redis.call('SET', KEYS[i], values[i], 'PX', ttls[i])
+  if ttls[i] and (admitted == 1 or silent and onsilent and onsilent[i]) then
+    redis.call('SET', KEYS[i], states[i], 'PXAT', now + ttls[i])
   else
-    values[i] = nil
+    ttls[i] = false
     if states[i] then rearm(KEYS[i]) end
   end
 end
@@ -137,13 +161,13 @@ for i = charges + 1, #KEYS do
   if states[i] then rearm(KEYS[i]) end
 end
 
-if admitted == 1 and #refusals == 0 and #quotas == 0 then return known end
+if #refusals == 0 and not quotas then return known end
 local reply = {admitted, #refusals / 3, known}
 for i = 1, #refusals do reply[#reply + 1] = refusals[i] end
-for i = 1, #quotas do
+for i = 1, quotas and #quotas or 0 do
   local q = quotas[i]
   local left, reset = q[2], q[3]
-  if values[q[1]] then left, reset = left - 1, q[4] end
+  if ttls[q[1]] then left, reset = left - 1, q[4] end
   reply[#reply + 1], reply[#reply + 2] = left, reset
 end
 return reply

@@ -14,7 +14,8 @@ end
 local n, found = (#KEYS - 1) / 2, 0
 for i = 1, n do
   local s = redis.call('GET', KEYS[i])
-  if s and byte(s, 1) == 3 then
+  local kind = s and byte(s, 1)
+  if kind == 3 or kind == 6 then
     local _, window = sunpack('<BI4', s)
     local f = load_failures(s, window, now)
     if #f.log > 0 or now < f.locked or f.level > 0 then found = found + 1 end

@@ -18,9 +18,9 @@ for i = 1, #KEYS do
   local s = redis.call('GET', KEYS[i])
   if s then
     local f = load_failures(s, window, now)
-    local place = find_live(f, id)
+    local place = find_live(f.live, id, 1)
     if place then
-      f.live = sub(f.live, 1, place + 7) .. spack('<I6', now + lease) .. sub(f.live, place + 14)
+      f.live = add_live(sub(f.live, 1, place - 1) .. sub(f.live, place + 14), id, now + lease)
       local value, ttl = save_failures(f, window, now)
       redis.call('SET', KEYS[i], value, 'PX', ttl)
       renewed = renewed + 1

@@ -54,14 +54,27 @@ local commands = {
     for i, key in ipairs({...}) do out[i] = left(known(key)) ~= -2 and server.call('GET', key) end
     return out
   end,
-  SET = function(key, value, px, ttl)
-    if px ~= 'PX' then error('SET without a time to live: ' .. key) end
+  SET = function(key, value, how, ttl)
+    if how == 'PXAT' then
+      ttl = ttl - virtual_now
+    elseif how ~= 'PX' then
+      error('SET without a time to live: ' .. key)
+    end
     keep(known(key), ttl)
     return server.call('SET', key, value)
   end,
-  DEL = function(key) return forget(known(key)) end,
+  DEL = function(...)
+    local n = 0
+    for _, key in ipairs({...}) do n = n + forget(known(key)) end
+    return n
+  end,
   PTTL = function(key) return left(known(key)) end,
-  PEXPIRE = function(key, ttl) return keep(known(key), ttl) end,
+  PEXPIRE = function(key, ttl, only)
+    local was = left(known(key))
+    if was == -2 or only and (only ~= 'GT' or was == -1 or was >= ttl) then return 0 end
+    keep(key, ttl)
+    return 1
+  end,
   ZADD = onset('ZADD'), ZREM = onset('ZREM'), ZRANGE = onset('ZRANGE'),
 }
 redis = {call = function(command, ...)
