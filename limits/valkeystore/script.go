@@ -50,52 +50,109 @@ const (
 	flagFacts    = 8 // it takes part only as the facts say
 )
 
-// encodeDecide packs an attempt for decide.lua. Signals take no part, so asked maps the script's charges back.
-func (s *Store) encodeDecide(a *limits.Attempt) (keys, args []string, asked []int) {
-	keys = make([]string, 0, len(a.Charges)+len(a.Facts))
-	asked = make([]int, 0, len(a.Charges))
-	b := make([]byte, 0, 21+20*len(a.Charges))
-	b = append48(b, s.now())
+// call is what a script is given, packed into two allocations: the text of all keys and of the argument, and the list of both.
+type call struct {
+	text  []byte
+	words []string
+}
+
+// newCall has room for so many keys, whose names have so many bytes, and for an argument of so many.
+func (s *Store) newCall(keys, names, argument int) call {
+	return call{
+		text:  make([]byte, 0, keys*(len(s.cfg.Prefix)+1)+names+argument),
+		words: make([]string, 0, keys+1),
+	}
+}
+
+// key adds a key; kind is a part of its name.
+func (c *call) key(prefix, kind, name string) {
+	start := len(c.text)
+	c.text = append(c.text, prefix...)
+	c.text = append(c.text, ':')
+	c.text = append(c.text, kind...)
+	c.text = append(c.text, name...)
+	c.words = append(c.words, valkey.BinaryString(c.text[start:]))
+}
+
+// end takes the text from start on for the argument.
+func (c *call) end(start int) (keys, args []string) {
+	n := len(c.words)
+	c.words = append(c.words, valkey.BinaryString(c.text[start:]))
+	return c.words[:n:n], c.words[n:]
+}
+
+// encodeDecide packs an attempt for decide.lua. Signals take no part.
+func (s *Store) encodeDecide(a *limits.Attempt) (keys, args []string) {
+	names := 0
+	for i := range a.Charges {
+		names += len(a.Charges[i].Key)
+	}
+	for _, fact := range a.Facts {
+		names += len(recordsKey) + len(fact)
+	}
+	c := s.newCall(len(a.Charges)+len(a.Facts), names, 21+28*len(a.Charges))
+	for i := range a.Charges {
+		if a.Charges[i].Rule.Kind() != limits.KindSignal {
+			c.key(s.cfg.Prefix, "", a.Charges[i].Key)
+		}
+	}
+	for _, fact := range a.Facts {
+		c.key(s.cfg.Prefix, recordsKey, string(fact))
+	}
+	start := len(c.text)
+	b := append48(c.text, s.now())
 	b = append48(b, s.health.deadline(s.cfg.Timeout))
 	b = binary.LittleEndian.AppendUint64(b, a.ID)
 	b = append(b, byte(len(a.Facts)))
 	for i := range a.Charges {
-		c := &a.Charges[i]
-		kind := c.Rule.Kind()
-		if kind == limits.KindSignal {
-			continue
-		}
-		keys = append(keys, s.key(c.Key))
-		asked = append(asked, i)
-		conditional := c.If|c.Unless != 0
-		b = append(b, byte(kind), flag(a.Lenient || c.LogOnly, 1), byte(c.Rule.Refuse),
-			flag(c.OnSilent(), flagOnSilent)|flag(c.Rule.Shadowed(), flagShadowed)|flag(a.Quotas && c.HasQuota(), flagQuota)|flag(conditional, flagFacts))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Limit))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Window.Milliseconds()))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Burst))
-		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lease().Milliseconds()))
-		if conditional {
-			b = binary.LittleEndian.AppendUint32(b, c.If)
-			b = binary.LittleEndian.AppendUint32(b, c.Unless)
+		if a.Charges[i].Rule.Kind() != limits.KindSignal {
+			b = appendCharge(b, a, &a.Charges[i])
 		}
 	}
-	for _, fact := range a.Facts {
-		keys = append(keys, s.recordKey(string(fact)))
-	}
-	return keys, []string{valkey.BinaryString(b)}, asked
+	c.text = b
+	return c.end(start)
 }
 
-func decodeDecision(n []int64, a *limits.Attempt, asked []int) (limits.Decision, error) {
+func appendCharge(b []byte, a *limits.Attempt, c *limits.Charge) []byte {
+	conditional := c.If|c.Unless != 0
+	b = append(b, byte(c.Rule.Kind()), flag(a.Lenient || c.LogOnly, 1), byte(c.Rule.Refuse),
+		flag(c.OnSilent(), flagOnSilent)|flag(c.Rule.Shadowed(), flagShadowed)|flag(a.Quotas && c.HasQuota(), flagQuota)|flag(conditional, flagFacts))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Limit))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Window.Milliseconds()))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Burst))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lease().Milliseconds()))
+	if conditional {
+		b = binary.LittleEndian.AppendUint32(b, c.If)
+		b = binary.LittleEndian.AppendUint32(b, c.Unless)
+	}
+	return b
+}
+
+// asked is the index of the charge that decide.lua takes for its nth, from 1; false if there are not so many.
+func asked(a *limits.Attempt, n int64) (int, bool) {
+	for i := range a.Charges {
+		if a.Charges[i].Rule.Kind() == limits.KindSignal {
+			continue
+		}
+		if n--; n == 0 {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func decodeDecision(n []int64, a *limits.Attempt) (limits.Decision, error) {
 	if len(n) < 3 || n[1] < 0 || len(n) < 3+3*int(n[1]) {
 		return limits.Decision{}, fmt.Errorf("reading the answer of decide.lua: %d numbers", len(n))
 	}
 	d := limits.Decision{Admitted: n[0] == 1, Known: uint32(n[2])}
 	rest := n[3:]
 	for range n[1] {
-		if rest[0] < 1 || int(rest[0]) > len(asked) {
-			return limits.Decision{}, fmt.Errorf("reading the answer of decide.lua: charge %d of %d", rest[0], len(asked))
+		charge, ok := asked(a, rest[0])
+		if !ok {
+			return limits.Decision{}, fmt.Errorf("reading the answer of decide.lua: charge %d of %d", rest[0], len(a.Charges))
 		}
-		d.Refusals = append(d.Refusals, limits.Refusal{Charge: asked[rest[0]-1], Cause: limits.Cause(rest[1]), Wait: rest[2]})
+		d.Refusals = append(d.Refusals, limits.Refusal{Charge: charge, Cause: limits.Cause(rest[1]), Wait: rest[2]})
 		rest = rest[3:]
 	}
 	if !a.Quotas {
@@ -118,23 +175,33 @@ func decodeDecision(n []int64, a *limits.Attempt, asked []int) (limits.Decision,
 
 // encodeSettle packs a settlement for settle.lua.
 func (s *Store) encodeSettle(st *limits.Settlement) (keys, args []string) {
-	keys = make([]string, 0, len(st.Closings)+len(st.Repeats)+1)
-	reserves, counts := false, false
+	names, reserves, counts := len(indexKey), false, false
 	for i := range st.Closings {
 		c := &st.Closings[i]
-		keys = append(keys, s.key(c.Key))
+		names += len(c.Key)
 		reserves = reserves || c.Rule.Kind() == limits.KindFailures
 		counts = counts || c.Do == limits.Count
 	}
-	b := make([]byte, 0, 17+19*len(st.Closings)+12*len(st.Repeats))
-	b = append48(b, s.now())
+	for i := range st.Repeats {
+		names += len(st.Repeats[i].Key)
+	}
+	c := s.newCall(len(st.Closings)+len(st.Repeats)+1, names, 17+19*len(st.Closings)+12*len(st.Repeats))
+	for i := range st.Closings {
+		c.key(s.cfg.Prefix, "", st.Closings[i].Key)
+	}
+	for i := range st.Repeats {
+		c.key(s.cfg.Prefix, "", st.Repeats[i].Key)
+	}
+	if counts {
+		c.key(s.cfg.Prefix, "", indexKey)
+	}
+	start := len(c.text)
+	b := append48(c.text, s.now())
 	b = binary.LittleEndian.AppendUint64(b, st.ID)
 	b = append(b, byte(len(st.Closings)), byte(len(st.Repeats)), flag(reserves, 1))
 	for i := range st.Repeats {
-		r := &st.Repeats[i]
-		keys = append(keys, s.key(r.Key))
-		b = binary.LittleEndian.AppendUint64(b, r.Sum)
-		b = binary.LittleEndian.AppendUint32(b, uint32(r.Window.Milliseconds()))
+		b = binary.LittleEndian.AppendUint64(b, st.Repeats[i].Sum)
+		b = binary.LittleEndian.AppendUint32(b, uint32(st.Repeats[i].Window.Milliseconds()))
 	}
 	for i := range st.Closings {
 		c := &st.Closings[i]
@@ -144,10 +211,8 @@ func (s *Store) encodeSettle(st *limits.Settlement) (keys, args []string) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lockout.Base.Milliseconds()))
 		b = binary.LittleEndian.AppendUint32(b, uint32(c.Rule.Lockout.Max.Milliseconds()))
 	}
-	if counts {
-		keys = append(keys, s.key(indexKey))
-	}
-	return keys, []string{valkey.BinaryString(b)}
+	c.text = b
+	return c.end(start)
 }
 
 // readSettled reads the answer of settle.lua.

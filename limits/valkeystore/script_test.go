@@ -98,7 +98,7 @@ func TestHeadersDescribeArguments(t *testing.T) {
 			for i := range n[1] {
 				a.Charges[i].Unless = 1
 			}
-			_, args, _ := s.encodeDecide(a)
+			_, args := s.encodeDecide(a)
 			return args
 		},
 		"settle": func(n ...int) []string { _, args := s.encodeSettle(settlement(n[1], n[0])); return args },
@@ -214,11 +214,11 @@ func TestDecodeDecisionRefusesNonsense(t *testing.T) {
 		"a quota too few":  {1, 0, 0, 4, 5, 6},
 		"too many refused": {0, 1 << 40, 0, 1, 1, 1},
 	} {
-		if d, err := decodeDecision(reply, a, []int{0, 1}); err == nil {
+		if d, err := decodeDecision(reply, a); err == nil {
 			t.Errorf("%s: got %+v, want an error", name, d)
 		}
 	}
-	d, err := decodeDecision([]int64{0, 1, 5, 2, 1, 900, 4, 5, 6, 7}, a, []int{0, 1})
+	d, err := decodeDecision([]int64{0, 1, 5, 2, 1, 900, 4, 5, 6, 7}, a)
 	if err != nil || d.Admitted || !d.Knew(0) || d.Knew(1) || !d.Knew(2) || len(d.Refusals) != 1 || d.Refusals[0] != (limits.Refusal{Charge: 1, Cause: limits.Full, Wait: 900}) ||
 		len(d.Quotas) != 2 || d.Quotas[1] != (limits.Quota{Charge: 1, Remaining: 6, Reset: 7}) {
 		t.Errorf("got %+v %v", d, err)

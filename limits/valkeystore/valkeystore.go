@@ -180,7 +180,7 @@ func (s *Store) Decide(ctx context.Context, a *limits.Attempt) (limits.Decision,
 }
 
 func (s *Store) decide(ctx context.Context, a *limits.Attempt) (limits.Decision, error) {
-	keys, args, asked := s.encodeDecide(a)
+	keys, args := s.encodeDecide(a)
 	if len(keys) == 0 {
 		return limits.Decision{Admitted: true}, nil
 	}
@@ -202,7 +202,7 @@ func (s *Store) decide(ctx context.Context, a *limits.Attempt) (limits.Decision,
 	if err != nil {
 		return limits.Decision{}, s.failed("decide", err)
 	}
-	d, err := decodeDecision(numbers, a, asked)
+	d, err := decodeDecision(numbers, a)
 	if err != nil {
 		return limits.Decision{}, s.failed("decide", err)
 	}
