@@ -204,6 +204,28 @@ func TestRememberedSecretsAreRearmed(t *testing.T) {
 	}
 }
 
+// A lease is over when it says so, though its key may be there for longer.
+func TestLeaseEndsBeforeItsKey(t *testing.T) {
+	server := valkeytest.Start(t)
+	now := limits.ToMillis(time.Now())
+	w := open(t, server.Addr(), func(c *Config) { c.Now = func() limits.Millis { return now } })
+	a := attempt("x", failRule)
+	w.admit(t, a)
+	server.Do("PEXPIRE", "gateway:f:f:target:realm:x", "3600000")
+	now += failRule.Lease().Milliseconds()
+	if out := w.settleAll(t, a, limits.Free); out.Effects[0] != (limits.Effect{}) {
+		t.Errorf("got %+v, want nothing done", out.Effects[0])
+	}
+	b := attempt("x", failRule)
+	w.admit(t, b)
+	if out := w.settleAll(t, b, limits.Free); out.Effects[0] != (limits.Effect{Done: true}) {
+		t.Errorf("got %+v, want it done", out.Effects[0])
+	}
+	if n := server.Do("EXISTS", "gateway:f:f:target:realm:x"); n != int64(0) {
+		t.Error("the bucket is still there, with nothing in it")
+	}
+}
+
 // A refused request leaves every key as it is, byte for byte, and prolongs none [L1].
 func TestRefusalChangesNothing(t *testing.T) {
 	server := valkeytest.Start(t)
