@@ -91,18 +91,22 @@ func (s *Store) encodeFailure(key string, now limits.Millis) []byte {
 	p := s.spot(key)
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
-	return p.shard.encodeFailure(p.shard.at[p.id], now)
+	e := p.shard.find(p.id)
+	if e == nil || e.kind != limits.KindFailures {
+		return nil
+	}
+	return p.shard.encodeFailure(e, now)
 }
 
-func (sh *shard) encodeFailure(index uint32, now limits.Millis) []byte {
-	e := &sh.slab[index]
-	if index == 0 || e.kind != limits.KindFailures || e.isCoarse {
+func (sh *shard) encodeFailure(e *entry, now limits.Millis) []byte {
+	f := sh.failures.at(e.more)
+	if e.coarse {
 		return nil
 	}
-	if e.saved = lasting(&e.log, e.rule, now); !e.saved {
+	if f.saved = lasting(&f.log, f.rule, now); !f.saved {
 		return nil
 	}
-	return encodeFailure(e.rule, &e.log)
+	return encodeFailure(f.rule, &f.log)
 }
 
 // encodeFailures are all buckets of the shard that are worth the file.
@@ -110,9 +114,12 @@ func (sh *shard) encodeFailures(now limits.Millis) map[string][]byte {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	out := make(map[string][]byte)
-	for index := range sh.slab {
-		if value := sh.encodeFailure(uint32(index), now); value != nil {
-			out[sh.slab[index].key] = value
+	for f := range sh.failures.all {
+		if !f.used() {
+			continue
+		}
+		if value := sh.encodeFailure(sh.find(f.id), now); value != nil {
+			out[f.key] = value
 		}
 	}
 	return out

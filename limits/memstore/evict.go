@@ -2,204 +2,162 @@ package memstore
 
 import "authgate/limits"
 
-// tries is how many candidates are looked at when room is needed: enough to find an idle one among the least
-// recently touched, few enough to cost nothing.
-const tries = 8
+// Bounds of the search for a bucket to drop.
+const (
+	// tries is how many candidates are compared: enough to find an idle one, few enough to cost nothing.
+	tries = 8
+	// reach is how many slots are looked at when next to everything has a lock or a reservation.
+	reach = 1024
+)
 
-// place finds the bucket of p: its own, or none yet, or the coarse one that takes newcomers in when the shard holds
-// nothing but locks and reservations [S1].
-func (sh *shard) place(s *Store, p *spot, key string, now limits.Millis) {
-	p.index = sh.at[p.id]
-	if p.index == 0 && sh.weight >= sh.limit && sh.victim(now) == 0 {
-		p.id, p.coarse = s.coarseID(p.id, key), true
-		p.index = sh.at[p.id]
+// hand goes round the slots of a shard, in an order that nobody outside can foresee.
+type hand struct{ table, slot int }
+
+// next is the slot under the hand, which moves on; nil at the end of a table.
+func (h *hand) next(sh *shard) *entry {
+	t := &sh.tables[h.table]
+	if h.slot >= len(t.slots) {
+		h.table, h.slot = (h.table+1)%len(sh.tables), 0
+		return nil
 	}
+	h.slot++
+	return &t.slots[h.slot-1]
+}
+
+// place finds the bucket of p: its own, or nil if there is none yet, or the coarse one that takes newcomers in when the shard
+// holds nothing but locks and reservations [S1].
+func (sh *shard) place(s *Store, p *spot, key string, now limits.Millis) *entry {
+	e := sh.find(p.id)
+	if e != nil || sh.weight < sh.limit {
+		return e
+	}
+	v, beyond := sh.victim(nil, now)
+	if v != nil {
+		return nil
+	}
+	sh.hand = beyond
+	p.id, p.coarse = s.coarseID(p.id, key), true
+	return sh.find(p.id)
 }
 
 // claim is the bucket of the given kind for p, which was placed; it is made if need be. At the bound the one that loses
 // least makes room.
-func (sh *shard) claim(s *Store, p *spot, key string, kind limits.Kind, now limits.Millis) uint32 {
-	index := sh.at[p.id]
+func (sh *shard) claim(s *Store, p *spot, key string, kind limits.Kind, now limits.Millis) *entry {
+	e := sh.find(p.id)
 	if p.coarse {
 		s.coarse.Add(1)
-	} else if index == 0 && sh.weight >= sh.limit {
-		if v := sh.victim(now); v != 0 { // gone if the same attempt took it just before: then the bound gives way by one
-			sh.drop(v)
-		}
+	} else if e == nil && sh.weight >= sh.limit {
+		sh.evict(nil, now) // nothing left: the same attempt took it just before, and the bound gives way by one
 	}
-	if index != 0 {
-		if sh.slab[index].kind == kind {
-			return index
+	if e != nil {
+		if e.kind == kind {
+			return e
 		}
-		sh.drop(index) // a changed kind starts anew [L12]
+		sh.drop(e) // a changed kind starts anew [L12]
 	}
 	return sh.add(p, key, kind)
 }
 
-// trim keeps the shard within its bound after the bucket at index has grown by a failure or a reservation.
-func (sh *shard) trim(index uint32, now limits.Millis) {
-	for sh.weight > sh.limit {
-		v := sh.victim(now)
-		if v == 0 || v == index {
-			return
-		}
+// trim keeps the shard within its bound after the bucket of that id has grown by a failure or a reservation.
+func (sh *shard) trim(grown id, now limits.Millis) {
+	for sh.weight > sh.limit && sh.evict(sh.find(grown), now) {
+	}
+}
+
+// evict drops the bucket that loses least, but for the one to be kept, and reports whether there was any.
+func (sh *shard) evict(keep *entry, now limits.Millis) bool {
+	v, beyond := sh.victim(keep, now)
+	sh.hand = beyond
+	if v != nil {
 		sh.drop(v)
 	}
+	return v != nil
 }
 
-func (sh *shard) add(p *spot, key string, kind limits.Kind) uint32 {
-	index := sh.free
-	if index != 0 {
-		sh.free = sh.slab[index].next
-	} else {
-		sh.slab = append(sh.slab, entry{})
-		index = uint32(len(sh.slab) - 1)
-	}
-	e := &sh.slab[index]
-	*e = entry{id: p.id, kind: kind, used: true, isCoarse: p.coarse}
-	if kind == limits.KindFailures || kind == kindRepeats {
-		e.failure = &failure{key: key}
-	}
-	sh.at[p.id] = index
-	sh.weight++
-	sh.push(sh.listOf(e), index)
-	return index
-}
-
-// victim is the bucket to drop for want of room, one without a lock or a reservation: one that has expired if there is one
-// near, else the least recently touched; 0 when there is none.
-func (sh *shard) victim(now limits.Millis) uint32 {
-	index := sh.counted.last
-	for range tries {
-		if index == 0 {
+// victim is the bucket to drop for want of room, one without a lock or a reservation: of the next few one that has expired,
+// else the least recently touched; nil when there is none. The hand is to go on at beyond.
+func (sh *shard) victim(keep *entry, now limits.Millis) (best *entry, beyond hand) {
+	beyond = sh.hand
+	seen, asked := 0, 0
+	for looked := 0; looked < reach && seen < tries; looked++ {
+		if asked == tries && sh.pinned+sh.shared == sh.count {
 			break
 		}
-		if limits.Millis(sh.slab[index].expires)*1000 <= now {
-			return index
+		e := beyond.next(sh)
+		if e == nil || !e.used() || e.coarse || e == keep {
+			continue
 		}
-		index = sh.slab[index].prev
+		if e.pinned { // locks end without anybody touching them
+			if asked == tries {
+				continue
+			}
+			if asked++; sh.failures.at(e.more).log.Busy(now) {
+				continue
+			}
+		}
+		if e.expired(now) {
+			return e, beyond
+		}
+		seen++
+		if best == nil || uint32(now)-e.touched > uint32(now)-best.touched {
+			best = e
+		}
 	}
-	index = sh.pinned.last
-	for range tries { // locks end without anybody touching them
-		if index == 0 {
-			break
-		}
-		if !sh.slab[index].log.Busy(now) {
-			return index
-		}
-		index = sh.slab[index].prev
-	}
-	return sh.counted.last
+	return best, beyond
 }
 
-// touch moves a bucket to the front of the list where it belongs, after it was changed.
-func (sh *shard) touch(index uint32, now limits.Millis) {
-	e := &sh.slab[index]
-	pin := false
+func (sh *shard) drop(e *entry) {
+	sh.count--
+	sh.weight--
+	switch {
+	case e.coarse:
+		sh.shared--
+	case e.pinned:
+		sh.pinned--
+	}
 	switch e.kind {
 	case limits.KindFailures:
-		pin = e.log.Busy(now)
-		e.expires = seconds(e.log.Expires(e.rule))
+		sh.dropFailure(e.more)
 	case kindRepeats:
-		e.expires = seconds(e.repeats.Expires(limits.Millis(e.span)))
+		sh.repeats.give(e.more)
 	}
-	sh.unlink(index)
-	e.isPinned = pin
-	sh.push(sh.listOf(e), index)
+	sh.table(e.id).remove(e.id)
 }
 
-// weigh takes the size of a failure bucket into account.
-func (sh *shard) weigh(index uint32) {
-	f := sh.slab[index].failure
-	w := len(f.log.Log)/8 + len(f.log.Live)/4
-	sh.weight += w - f.weight
-	f.weight = w
-}
-
-// list makes a failure bucket visible to operators.
-func (sh *shard) list(index uint32) {
-	f := sh.slab[index].failure
-	if f.listing == 0 {
-		sh.listed = append(sh.listed, index)
-		f.listing = len(sh.listed)
-	}
-}
-
-func (sh *shard) drop(index uint32) {
-	e := &sh.slab[index]
-	sh.unlink(index)
-	delete(sh.at, e.id)
-	sh.weight--
-	if f := e.failure; f != nil {
-		sh.weight -= f.weight
-		if f.saved {
-			sh.file.markFailure(f.key)
-		}
-		if f.listing > 0 {
-			last := len(sh.listed) - 1
-			moved := sh.listed[last]
-			sh.listed[f.listing-1] = moved
-			sh.slab[moved].listing = f.listing
-			sh.listed = sh.listed[:last]
-		}
-	}
-	*e = entry{next: sh.free}
-	sh.free = index
-}
-
-// sweep visits a part of the slab, drops what has expired, and lets go of what is no longer locked or reserved.
+// sweep visits a part of the slots, drops what has expired, and lets go of what is no longer locked or reserved.
 func (sh *shard) sweep(now limits.Millis) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for range len(sh.slab)/sweepRounds + 1 {
-		if sh.cursor++; int(sh.cursor) >= len(sh.slab) {
-			sh.cursor = 0
-			continue
-		}
-		switch e := &sh.slab[sh.cursor]; {
-		case !e.used:
-		case limits.Millis(e.expires)*1000 <= now:
-			sh.drop(sh.cursor)
-		case e.isPinned && !e.log.Busy(now):
-			sh.touch(sh.cursor, now)
+	slots := len(sh.tables)
+	for i := range sh.tables {
+		slots += len(sh.tables[i].slots)
+	}
+	for n := slots/sweepRounds + 1; n > 0; n-- {
+		switch e := sh.sweeper.next(sh); {
+		case e == nil || !e.used():
+		case e.expired(now):
+			sh.drop(e)
+			sh.sweeper.slot-- // another one may have moved there
+			n++
+		case e.pinned && !sh.failures.at(e.more).log.Busy(now):
+			sh.pin(e, false)
 		}
 	}
 }
 
-func (sh *shard) listOf(e *entry) *list {
+func (e *entry) expired(now limits.Millis) bool { return limits.Millis(e.expires)*1000 <= now }
+
+// pin notes whether the bucket has a lock or a reservation.
+func (sh *shard) pin(e *entry, pinned bool) {
+	if e.pinned == pinned {
+		return
+	}
+	e.pinned = pinned
 	switch {
-	case e.isCoarse:
-		return &sh.coarse
-	case e.isPinned:
-		return &sh.pinned
+	case e.coarse:
+	case pinned:
+		sh.pinned++
+	default:
+		sh.pinned--
 	}
-	return &sh.counted
-}
-
-func (sh *shard) push(l *list, index uint32) {
-	e := &sh.slab[index]
-	e.prev, e.next = 0, l.first
-	if l.first != 0 {
-		sh.slab[l.first].prev = index
-	} else {
-		l.last = index
-	}
-	l.first = index
-	l.len++
-}
-
-func (sh *shard) unlink(index uint32) {
-	e := &sh.slab[index]
-	l := sh.listOf(e)
-	if e.prev != 0 {
-		sh.slab[e.prev].next = e.next
-	} else {
-		l.first = e.next
-	}
-	if e.next != 0 {
-		sh.slab[e.next].prev = e.prev
-	} else {
-		l.last = e.prev
-	}
-	l.len--
 }

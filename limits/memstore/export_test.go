@@ -13,27 +13,38 @@ func (s *Store) SetLevel(r *limits.Rule, key string, level int64) {
 	defer p.shard.mu.Unlock()
 	now := s.now()
 	p.shard.place(s, &p, key, now)
-	index := p.shard.claim(s, &p, key, limits.KindFailures, now)
-	e := &p.shard.slab[index]
-	e.rule = r
-	e.log.Level, e.log.Quiet = level, now
-	p.shard.touch(index, now)
+	e := p.shard.claim(s, &p, key, limits.KindFailures, now)
+	f := p.shard.failures.at(e.more)
+	f.rule = r
+	f.log.Level, f.log.Quiet = level, now
+	p.shard.touch(e, now)
 }
 
-// Snapshot is the whole state, but for the order in which buckets were touched.
+// buckets are all of a shard.
+func (sh *shard) buckets(yield func(*entry) bool) {
+	for i := range sh.tables {
+		for n := range sh.tables[i].slots {
+			if e := &sh.tables[i].slots[n]; e.used() && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Snapshot is the whole state, but for when buckets were touched.
 func (s *Store) Snapshot() map[string]string {
 	all := make(map[string]string)
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		for n := range sh.slab {
-			e := &sh.slab[n]
-			if !e.used {
-				continue
-			}
-			text := fmt.Sprint(e.kind, e.a, e.b, e.span, e.expires, e.isPinned)
-			if f := e.failure; f != nil {
-				text += fmt.Sprint(f.key, f.log, f.repeats, f.listing, f.weight)
+		for e := range sh.buckets {
+			text := fmt.Sprint(e.kind, e.a, e.b, e.span, e.expires, e.pinned)
+			switch e.kind {
+			case limits.KindFailures:
+				f := sh.failures.at(e.more)
+				text += fmt.Sprint(f.key, f.log, f.listing, f.weight)
+			case kindRepeats:
+				text += fmt.Sprint(*sh.repeats.at(e.more))
 			}
 			all[fmt.Sprintf("%x", e.id)] = text
 		}
@@ -64,7 +75,7 @@ func (s *Store) RecordWeight() int {
 	return s.records.weight
 }
 
-// Check reports what is wrong with the lists, the index and the weight of a shard.
+// Check reports what is wrong with the tables, the slabs and the weight of a shard.
 func (s *Store) Check() error {
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -114,42 +125,52 @@ func (r *records) check() error {
 }
 
 func (sh *shard) check() error {
-	weight, used := 0, 0
-	for n := range sh.slab {
-		e := &sh.slab[n]
-		if !e.used {
-			continue
-		}
-		used++
+	weight, count, pinned, shared, failures, repeats, listed := 0, 0, 0, 0, 0, 0, 0
+	for e := range sh.buckets {
+		count++
 		weight++
-		if sh.at[e.id] != uint32(n) {
-			return fmt.Errorf("slot %d is found at %d", n, sh.at[e.id])
+		if sh.find(e.id) != e {
+			return fmt.Errorf("bucket %x is not found", e.id)
 		}
-		if f := e.failure; f != nil {
-			weight += f.weight
-			if f.listing > 0 && sh.listed[f.listing-1] != uint32(n) {
-				return fmt.Errorf("slot %d is not where it is listed", n)
+		switch {
+		case e.coarse:
+			shared++
+		case e.pinned:
+			pinned++
+		}
+		switch e.kind {
+		case kindRepeats:
+			repeats++
+		case limits.KindFailures:
+			failures++
+			f := sh.failures.at(e.more)
+			if f.id != e.id || !f.used() {
+				return fmt.Errorf("bucket %x has the failures of %x", e.id, f.id)
+			}
+			weight += int(f.weight)
+			if f.listing > 0 {
+				listed++
+				if sh.listed[f.listing-1] != e.more {
+					return fmt.Errorf("bucket %x is not where it is listed", e.id)
+				}
 			}
 		}
 	}
-	if used != len(sh.at) || used != sh.counted.len+sh.pinned.len+sh.coarse.len || weight != sh.weight {
-		return fmt.Errorf("%d slots are used, %d known, %d+%d+%d in lists; they weigh %d, not %d",
-			used, len(sh.at), sh.counted.len, sh.pinned.len, sh.coarse.len, weight, sh.weight)
+	if count != sh.count || pinned != sh.pinned || shared != sh.shared || weight != sh.weight || listed != len(sh.listed) {
+		return fmt.Errorf("%d buckets, %d pinned, %d shared, %d listed, of weight %d; the shard says %d, %d, %d, %d, %d",
+			count, pinned, shared, listed, weight, sh.count, sh.pinned, sh.shared, len(sh.listed), sh.weight)
 	}
-	for _, l := range []*list{&sh.counted, &sh.pinned, &sh.coarse} {
-		n, last := 0, uint32(0)
-		for at := l.first; at != 0; at = sh.slab[at].next {
-			if n++; n > used || sh.slab[at].prev != last || sh.listOf(&sh.slab[at]) != l {
-				return fmt.Errorf("a list is broken at slot %d", at)
-			}
-			last = at
-		}
-		if n != l.len || l.last != last {
-			return fmt.Errorf("a list of %d has %d slots and ends at %d, not %d", l.len, n, last, l.last)
-		}
+	for i := range sh.tables {
+		count -= sh.tables[i].count
+	}
+	if count != 0 || failures != sh.failures.len() || repeats != sh.repeats.len() {
+		return fmt.Errorf("%d buckets more than the tables say; %d failure buckets and %d memories, of %d and %d",
+			count, failures, repeats, sh.failures.len(), sh.repeats.len())
 	}
 	return nil
 }
+
+func (s *slab[T]) len() int { return int(s.next) - len(s.free) }
 
 // Weight is what all buckets weigh together, and the bound of that.
 func (s *Store) Weight() (weight, limit int) {

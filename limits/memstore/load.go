@@ -131,13 +131,13 @@ func (s *Store) loadFailure(key string, r *limits.Rule, log limits.FailureLog, n
 	if sh.place(s, &p, key, now); p.coarse {
 		return false
 	}
-	index := sh.claim(s, &p, key, limits.KindFailures, now)
-	e := &sh.slab[index]
-	e.rule, e.log, e.saved = r, log, true
-	sh.weigh(index)
-	sh.list(index)
-	sh.touch(index, now)
-	sh.trim(index, now)
+	e := sh.claim(s, &p, key, limits.KindFailures, now)
+	f := sh.failures.at(e.more)
+	f.rule, f.log, f.saved = r, log, true
+	sh.weigh(f)
+	sh.list(e.more)
+	sh.touch(e, now)
+	sh.trim(p.id, now)
 	return true
 }
 

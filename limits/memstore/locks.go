@@ -39,8 +39,8 @@ func (sh *shard) entries(out *[]limits.Entry, position, limit int, now limits.Mi
 		if len(*out) >= limit {
 			return position, true
 		}
-		e := &sh.slab[sh.listed[position]]
-		if entry, ok := e.log.Entry(e.key, e.rule.Window.Milliseconds(), now); ok {
+		f := sh.failures.at(sh.listed[position])
+		if entry, ok := f.log.Entry(f.key, f.rule.Window.Milliseconds(), now); ok {
 			*out = append(*out, entry)
 		}
 	}
@@ -52,13 +52,13 @@ func (s *Store) Release(_ context.Context, key string) (bool, error) {
 	p := s.spot(key)
 	p.shard.mu.Lock()
 	defer p.shard.mu.Unlock()
-	index := p.shard.failure(s, p, key)
-	if index == 0 {
+	e := p.shard.failure(s, p, key)
+	if e == nil {
 		return false, nil
 	}
-	e := &p.shard.slab[index]
-	_, tracked := e.log.Entry(key, e.rule.Window.Milliseconds(), s.now())
-	p.shard.drop(index)
+	f := p.shard.failures.at(e.more)
+	_, tracked := f.log.Entry(key, f.rule.Window.Milliseconds(), s.now())
+	p.shard.drop(e)
 	return tracked, nil
 }
 
@@ -74,13 +74,14 @@ func (s *Store) Clear(context.Context) (int, error) {
 func (sh *shard) clear(now limits.Millis) (n int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for index := range sh.slab {
-		if e := &sh.slab[index]; e.used && e.kind == limits.KindFailures {
-			if _, tracked := e.log.Entry(e.key, e.rule.Window.Milliseconds(), now); tracked && e.listing > 0 {
-				n++
-			}
-			sh.drop(uint32(index))
+	for f := range sh.failures.all {
+		if !f.used() {
+			continue
 		}
+		if _, tracked := f.log.Entry(f.key, f.rule.Window.Milliseconds(), now); tracked && f.listing > 0 {
+			n++
+		}
+		sh.drop(sh.find(f.id))
 	}
 	return n
 }
@@ -94,11 +95,11 @@ func (s *Store) Adopt(r *limits.Rule, key string, lockedFor limits.Millis, level
 	if p.shard.place(s, &p, key, now); p.coarse {
 		return // a bucket that others share must not be locked for one of them
 	}
-	index := p.shard.claim(s, &p, key, limits.KindFailures, now)
-	e := &p.shard.slab[index]
-	e.rule = r
-	e.log.Adopt(now+lockedFor, level)
-	p.shard.list(index)
-	p.shard.save(index, now)
-	p.shard.touch(index, now)
+	e := p.shard.claim(s, &p, key, limits.KindFailures, now)
+	f := p.shard.failures.at(e.more)
+	f.rule = r
+	f.log.Adopt(now+lockedFor, level)
+	p.shard.list(e.more)
+	p.shard.save(f, now)
+	p.shard.touch(e, now)
 }

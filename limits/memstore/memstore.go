@@ -48,7 +48,7 @@ type Config struct {
 const MinEntries = 1024
 
 const (
-	maxShards  = 64
+	maxShards  = 64 // as many as a set of them has bits
 	sweepEvery = time.Second
 	// Every bucket is visited about once in sweepRounds sweeps, so an expired one stays that many seconds at most.
 	sweepRounds = 60
@@ -104,8 +104,9 @@ func (s *Store) Close() (err error) {
 func (s *Store) Decide(_ context.Context, a *limits.Attempt) (limits.Decision, error) {
 	var room [12]spot
 	spots := s.spots(room[:0], a.Charges)
-	unlock := s.lock(spots)
-	defer unlock()
+	held := s.lock(spots)
+	defer s.unlock(held)
+	ahead(spots)
 
 	now := s.now()
 	d := limits.Decision{Admitted: true, Known: s.records.known(a.Facts, now)}
@@ -116,8 +117,7 @@ func (s *Store) Decide(_ context.Context, a *limits.Attempt) (limits.Decision, e
 			p.idle = true
 			continue
 		}
-		p.shard.place(s, p, c.Key, now)
-		cause, wait := p.shard.ask(p.index, c, now)
+		cause, wait := p.shard.ask(p.shard.place(s, p, c.Key, now), c, now)
 		if cause == limits.Room {
 			continue
 		}
@@ -143,15 +143,17 @@ func (s *Store) Decide(_ context.Context, a *limits.Attempt) (limits.Decision, e
 
 // Settle closes reservations; see [limits.Store]. It never fails.
 func (s *Store) Settle(_ context.Context, st *limits.Settlement) (limits.Settled, error) {
-	spots := make([]spot, 0, len(st.Closings)+len(st.Repeats))
+	var room [12]spot
+	spots := room[:0]
 	for i := range st.Closings {
 		spots = append(spots, s.spot(st.Closings[i].Key))
 	}
 	for i := range st.Repeats {
 		spots = append(spots, s.spot(st.Repeats[i].Key))
 	}
-	unlock := s.lock(spots)
-	defer unlock()
+	held := s.lock(spots)
+	defer s.unlock(held)
+	ahead(spots)
 
 	now := s.now()
 	out := limits.Settled{Effects: make([]limits.Effect, len(st.Closings)), Repeated: make([]bool, len(st.Repeats))}
@@ -183,7 +185,7 @@ func (s *Store) holds(spots []spot, st *limits.Settlement, now limits.Millis) bo
 			continue
 		}
 		reserves = true
-		if spots[i].shard.holder(s, &spots[i], c.Key, st.ID, now) != 0 {
+		if spots[i].shard.holder(s, &spots[i], c.Key, st.ID, now) != nil {
 			return true
 		}
 	}
@@ -192,9 +194,10 @@ func (s *Store) holds(spots []spot, st *limits.Settlement, now limits.Millis) bo
 
 // Renew extends the leases of the attempt; see [limits.Store]. It never fails.
 func (s *Store) Renew(_ context.Context, a *limits.Attempt) error {
-	spots := s.spots(nil, a.Charges)
-	unlock := s.lock(spots)
-	defer unlock()
+	var room [12]spot
+	spots := s.spots(room[:0], a.Charges)
+	held := s.lock(spots)
+	defer s.unlock(held)
 	now := s.now()
 	for i := range spots {
 		c := &a.Charges[i]
@@ -202,9 +205,9 @@ func (s *Store) Renew(_ context.Context, a *limits.Attempt) error {
 			continue
 		}
 		sh := spots[i].shard
-		if index := sh.holder(s, &spots[i], c.Key, a.ID, now); index != 0 {
-			sh.slab[index].log.Renew(c.Rule, a.ID, now)
-			sh.touch(index, now)
+		if e := sh.holder(s, &spots[i], c.Key, a.ID, now); e != nil {
+			sh.failures.at(e.more).log.Renew(c.Rule, a.ID, now)
+			sh.touch(e, now)
 		}
 	}
 	return nil
@@ -228,8 +231,8 @@ func (s *Store) Stats() Stats {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		st.Entries += int64(len(sh.at))
-		st.Pinned += int64(sh.pinned.len)
+		st.Entries += int64(sh.count)
+		st.Pinned += int64(sh.pinned)
 		sh.mu.Unlock()
 	}
 	s.records.mu.RLock()
@@ -241,23 +244,22 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// id stands for a key. 128 bits of a hash whose seeds nobody outside knows: two keys meeting is not a thing
-// that happens, and a bucket need not keep its key.
+// id stands for a key. 127 bits of a hash whose seeds nobody outside knows: two keys meeting is not a thing
+// that happens, and a bucket need not keep its key. The second half is never 0.
 type id [2]uint64
 
 // spot is where a charge lands.
 type spot struct {
 	id     id
 	shard  *shard
-	order  int // the shard's number, by which locks are taken
-	index  uint32
+	order  int  // the shard's number, by which locks are taken
 	coarse bool // shared with others for want of room; id is that bucket's
 	full   bool
 	idle   bool // the charge has no part in the attempt
 }
 
 func (s *Store) spot(key string) spot {
-	i := id{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key)}
+	i := id{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key) | 1}
 	n := int(i[0] & s.mask)
 	return spot{id: i, shard: &s.shards[n], order: n}
 }
@@ -270,19 +272,27 @@ func (s *Store) spots(into []spot, charges []limits.Charge) []spot {
 }
 
 // lock takes the locks of all shards among the spots, in the order of their numbers so that two calls never wait
-// for each other, and returns what gives them back.
-func (s *Store) lock(spots []spot) (unlock func()) {
-	var taken uint64 // maxShards bits
+// for each other. Unlock gives them back.
+func (s *Store) lock(spots []spot) (held uint64) {
 	for i := range spots {
-		taken |= 1 << spots[i].order
+		held |= 1 << spots[i].order
 	}
-	for m := taken; m != 0; m &= m - 1 {
+	for m := held; m != 0; m &= m - 1 {
 		s.shards[bits.TrailingZeros64(m)].mu.Lock()
 	}
-	return func() {
-		for m := taken; m != 0; m &= m - 1 {
-			s.shards[bits.TrailingZeros64(m)].mu.Unlock()
-		}
+	return held
+}
+
+// ahead has the processor fetch the buckets while the clock is read, all at once.
+func ahead(spots []spot) {
+	for i := range spots {
+		spots[i].shard.table(spots[i].id).ahead(spots[i].id)
+	}
+}
+
+func (s *Store) unlock(held uint64) {
+	for m := held; m != 0; m &= m - 1 {
+		s.shards[bits.TrailingZeros64(m)].mu.Unlock()
 	}
 }
 

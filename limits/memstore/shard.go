@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"math/bits"
 	"strconv"
 	"strings"
 	"sync"
@@ -8,78 +9,74 @@ import (
 	"authgate/limits"
 )
 
-// shard is a part of the store with a lock of its own. Its buckets lie in one slab; at finds them. Each is in
-// one of three lists, most recently touched first: counted, pinned while it holds a lock or a reservation, or coarse.
+// shard is a part of the store with a lock of its own.
 type shard struct {
-	mu      sync.Mutex
-	at      map[id]uint32
-	slab    []entry // slab[0] is not used, so that index 0 means none
-	free    uint32  // first of the free slots, linked by next
-	counted list
-	pinned  list
-	coarse  list // shared buckets of newcomers, never dropped for want of room
-	weight  int
-	limit   int // bound of weight
-	cursor  uint32
-	listed  []uint32 // failure buckets that operators see
-	file    *file    // nil: there is none
-}
-
-// entry is one bucket. Windows and tokens live in it; a failure bucket hangs on it.
-type entry struct {
-	id         id
-	a, b       int64  // window: start and count; tokens: units and last
-	span       uint32 // milliseconds: of a window its length, of tokens the unit they are counted in
-	expires    uint32 // seconds, rounded up; for the sweeper and for eviction only
-	prev, next uint32
-	kind       limits.Kind
-	isPinned   bool
-	isCoarse   bool
-	used       bool
-	*failure
-}
-
-// failure is what only failure buckets and remembered secrets need. The key is kept since operators see it.
-type failure struct {
-	key     string
-	rule    *limits.Rule
-	log     limits.FailureLog
-	repeats limits.Repeats
-	listing int // 1 + position in shard.listed; 0: not listed
-	weight  int
-	saved   bool // the file has it, or is about to
+	mu       sync.Mutex
+	tables   []table // by an id's bits above those that chose the shard
+	failures slab[failure]
+	repeats  slab[limits.Repeats]
+	count    int // buckets, of which so many are
+	pinned   int // locked or reserved, or
+	shared   int // coarse
+	weight   int
+	limit    int // bound of weight
+	hand     hand
+	sweeper  hand
+	listed   []uint32 // failure buckets that operators see
+	file     *file    // nil: there is none
 }
 
 const kindRepeats limits.Kind = 255 // beside the kinds of rules
 
-type list struct {
-	first, last uint32
-	len         int
-}
+// tableLimit is about how many buckets one table has at the bound: as it grows, all of them move at once, while requests wait.
+const tableLimit = 4096
 
 func (sh *shard) init(limit int) {
-	sh.at = make(map[id]uint32)
-	sh.slab = make([]entry, 1)
 	sh.limit = limit
+	sh.tables = make([]table, 1<<bits.Len(uint((limit-1)/tableLimit)))
 }
 
-// ask is whether the bucket at index (0: there is none) has room for charge c.
-func (sh *shard) ask(index uint32, c *limits.Charge, now limits.Millis) (limits.Cause, limits.Millis) {
+func (sh *shard) table(i id) *table { return &sh.tables[i[0]/maxShards&uint64(len(sh.tables)-1)] }
+
+func (sh *shard) find(i id) *entry { return sh.table(i).find(i) }
+
+func (sh *shard) add(p *spot, key string, kind limits.Kind) *entry {
+	e := sh.table(p.id).add(p.id)
+	e.kind, e.coarse = kind, p.coarse
+	switch kind {
+	case limits.KindFailures:
+		var f *failure
+		e.more, f = sh.failures.take()
+		f.id, f.key = p.id, key
+	case kindRepeats:
+		e.more, _ = sh.repeats.take()
+	}
+	sh.count++
+	sh.weight++
+	if p.coarse {
+		sh.shared++
+	}
+	return e
+}
+
+// ask is whether a bucket (nil: there is none) has room for charge c.
+func (sh *shard) ask(e *entry, c *limits.Charge, now limits.Millis) (limits.Cause, limits.Millis) {
 	r := c.Rule
-	var e entry
-	if index != 0 && sh.slab[index].kind == r.Kind() {
-		e = sh.slab[index]
+	kind := r.Kind()
+	var none entry
+	if e == nil || e.kind != kind {
+		e = &none
 	}
 	window := r.Window.Milliseconds()
 	var wait limits.Millis
-	switch r.Kind() {
+	switch kind {
 	case limits.KindWindow:
 		wait = e.window().At(window, now).Wait(int64(r.Limit), window, now)
 	case limits.KindTokens:
 		wait = e.tokens().At(int64(r.Limit), int64(r.Burst), window, now).Wait(int64(r.Limit))
 	case limits.KindFailures:
-		if e.failure != nil {
-			return e.log.Ask(r, now)
+		if e != &none {
+			return sh.failures.at(e.more).log.Ask(r, now)
 		}
 	case limits.KindSignal: // no part in admission [L14]
 	}
@@ -96,55 +93,65 @@ func (sh *shard) charge(s *Store, p *spot, c *limits.Charge, attempt uint64, now
 	if kind == limits.KindSignal {
 		return
 	}
-	index := sh.claim(s, p, c.Key, kind, now)
-	e := &sh.slab[index]
+	e := sh.claim(s, p, c.Key, kind, now)
 	switch window := r.Window.Milliseconds(); kind {
 	case limits.KindWindow:
-		w := e.window().At(window, now).Charge()
-		e.setWindow(w, window)
+		e.setWindow(e.window().At(window, now).Charge(), window)
 	case limits.KindTokens:
-		t := e.tokens().At(int64(r.Limit), int64(r.Burst), window, now)
-		t = t.Charge()
+		t := e.tokens().At(int64(r.Limit), int64(r.Burst), window, now).Charge()
 		e.setTokens(t, t.Expires(int64(r.Limit), int64(r.Burst)))
 	case limits.KindFailures:
-		e.rule = r
-		e.log.Reserve(r, attempt, now)
-		sh.weigh(index)
+		f := sh.failures.at(e.more)
+		f.rule = r
+		f.log.Reserve(r, attempt, now)
+		sh.weigh(f)
 	}
-	sh.touch(index, now)
-	sh.trim(index, now)
+	sh.touch(e, now)
+	sh.trim(p.id, now)
+}
+
+// touch notes that a bucket was changed.
+func (sh *shard) touch(e *entry, now limits.Millis) {
+	e.touched = uint32(now)
+	switch e.kind {
+	case limits.KindFailures:
+		f := sh.failures.at(e.more)
+		e.expires = seconds(f.log.Expires(f.rule))
+		sh.pin(e, f.log.Busy(now))
+	case kindRepeats:
+		e.expires = seconds(sh.repeats.at(e.more).Expires(limits.Millis(e.span)))
+	}
 }
 
 // holder is the failure bucket in which the reservation of the attempt is alive, its own or the coarse one that took it
-// in, or 0.
-func (sh *shard) holder(s *Store, p *spot, key string, attempt uint64, now limits.Millis) uint32 {
-	if sh.holds(sh.at[p.id], attempt, now) {
-		return sh.at[p.id]
+// in, or nil.
+func (sh *shard) holder(s *Store, p *spot, key string, attempt uint64, now limits.Millis) *entry {
+	if e := sh.find(p.id); sh.holds(e, attempt, now) {
+		return e
 	}
 	if s.coarse.Load() == 0 {
-		return 0
+		return nil
 	}
-	if index := sh.at[s.coarseID(p.id, key)]; sh.holds(index, attempt, now) {
-		return index
+	if e := sh.find(s.coarseID(p.id, key)); sh.holds(e, attempt, now) {
+		return e
 	}
-	return 0
+	return nil
 }
 
-func (sh *shard) holds(index uint32, attempt uint64, now limits.Millis) bool {
-	e := &sh.slab[index]
-	return e.kind == limits.KindFailures && e.log.Holds(attempt, now)
+func (sh *shard) holds(e *entry, attempt uint64, now limits.Millis) bool {
+	return e != nil && e.kind == limits.KindFailures && sh.failures.at(e.more).log.Holds(attempt, now)
 }
 
-// failure is the failure bucket of key, its own or the coarse one that took it in, or 0.
-func (sh *shard) failure(s *Store, p spot, key string) uint32 {
-	index := sh.at[p.id]
-	if index == 0 {
-		index = sh.at[s.coarseID(p.id, key)]
+// failure is the failure bucket of key, its own or the coarse one that took it in, or nil.
+func (sh *shard) failure(s *Store, p spot, key string) *entry {
+	e := sh.find(p.id)
+	if e == nil {
+		e = sh.find(s.coarseID(p.id, key))
 	}
-	if index == 0 || sh.slab[index].kind != limits.KindFailures {
-		return 0
+	if e == nil || e.kind != limits.KindFailures {
+		return nil
 	}
-	return index
+	return e
 }
 
 // settle closes the attempt's reservation if it is alive; a signal has none and counts.
@@ -155,43 +162,31 @@ func (sh *shard) settle(s *Store, p *spot, c *limits.Closing, attempt uint64, do
 		}
 		return sh.signal(s, p, c, now)
 	}
-	index := sh.holder(s, p, c.Key, attempt, now)
-	if index == 0 {
+	e := sh.holder(s, p, c.Key, attempt, now)
+	if e == nil {
 		return limits.Effect{}
 	}
-	e := &sh.slab[index]
-	effect := e.log.Settle(c.Rule, attempt, do, now)
-	e.rule = c.Rule
-	sh.weigh(index)
+	f := sh.failures.at(e.more)
+	effect := f.log.Settle(c.Rule, attempt, do, now)
+	f.rule = c.Rule
+	sh.weigh(f)
 	if effect.Counted {
-		sh.list(index)
+		sh.list(e.more)
 	}
-	sh.save(index, now)
-	sh.touch(index, now)
-	sh.trim(index, now)
+	sh.save(f, now)
+	sh.touch(e, now)
+	sh.trim(e.id, now)
 	return effect
-}
-
-// save has the file follow a failure bucket that was changed, if it is worth that or was.
-func (sh *shard) save(index uint32, now limits.Millis) {
-	e := &sh.slab[index]
-	if sh.file == nil {
-		return
-	}
-	if e.saved = e.saved || lasting(&e.log, e.rule, now); e.saved {
-		sh.file.markFailure(e.key)
-	}
 }
 
 // signal counts one failure, and reports when that first exceeds the limit [L14].
 func (sh *shard) signal(s *Store, p *spot, c *limits.Closing, now limits.Millis) limits.Effect {
 	window := c.Rule.Window.Milliseconds()
 	sh.place(s, p, c.Key, now)
-	index := sh.claim(s, p, c.Key, limits.KindSignal, now)
-	e := &sh.slab[index]
+	e := sh.claim(s, p, c.Key, limits.KindSignal, now)
 	w := e.window().At(window, now).Charge()
 	e.setWindow(w, window)
-	sh.touch(index, now)
+	sh.touch(e, now)
 	return limits.Effect{Done: true, Counted: true, Crossed: w.Count == int64(c.Rule.Limit)+1}
 }
 
@@ -204,18 +199,19 @@ func (sh *shard) repeated(s *Store, p *spot, c *limits.RepeatCheck, now limits.M
 	if sh.place(s, p, c.Key, now); p.coarse {
 		return false
 	}
-	index := sh.claim(s, p, c.Key, kindRepeats, now)
-	again := sh.slab[index].repeats.Again(c.Sum, c.Window.Milliseconds(), now)
-	sh.slab[index].span = uint32(c.Window.Milliseconds())
-	sh.touch(index, now)
+	e := sh.claim(s, p, c.Key, kindRepeats, now)
+	again := sh.repeats.at(e.more).Again(c.Sum, c.Window.Milliseconds(), now)
+	e.span = uint32(c.Window.Milliseconds())
+	sh.touch(e, now)
 	return again
 }
 
 // quota is what is left in a bucket of a request rule.
 func (sh *shard) quota(i id, r *limits.Rule, now limits.Millis) limits.Quota {
-	var e entry
-	if index := sh.at[i]; index != 0 && sh.slab[index].kind == r.Kind() {
-		e = sh.slab[index]
+	var none entry
+	e := sh.find(i)
+	if e == nil || e.kind != r.Kind() {
+		e = &none
 	}
 	window := r.Window.Milliseconds()
 	if r.Kind() == limits.KindTokens {
@@ -256,5 +252,5 @@ func (s *Store) coarseID(i id, key string) id {
 		}
 	}
 	scope = key[:len(key)-len(scope)]
-	return s.spot(scope + "\x00" + strconv.FormatUint(i[1]%coarseBuckets, 10)).id
+	return s.spot(scope + "\x00" + strconv.FormatUint(i[1]>>32%coarseBuckets, 10)).id
 }
