@@ -107,7 +107,8 @@ type target struct {
 }
 
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{h: h, Plan: h.plan.Load(), w: response{ResponseWriter: w}, r: r, began: time.Now()}
+	x := &exchange{h: h, Plan: h.plan.Load(), r: r, began: time.Now()}
+	x.w = response{ResponseWriter: w, x: x}
 	x.realm = x.realmOf(r.Host)
 	return x
 }
@@ -175,7 +176,7 @@ func (x *exchange) end() {
 	}
 	x.reservation.Release() // what was not settled was never sent, or ended where nobody foresaw
 	x.replay.detach()
-	x.coming.detach()
+	x.coming.detach(lastPiece)
 	x.body.Release()
 	status := x.w.status
 	if x.hijacked {
@@ -243,15 +244,20 @@ func (x *exchange) line(value string) []string {
 	return x.lines[x.used-1 : x.used : x.used]
 }
 
-// response remembers what was answered.
+// response remembers what was answered. An answer to a request that was not read to its end is the last one on its connection:
+// what is still to come of the body must not be taken for the next request.
 type response struct {
 	http.ResponseWriter
+	x      *exchange
 	status int
 }
 
 func (w *response) WriteHeader(code int) {
 	if code >= 200 || code == http.StatusSwitchingProtocols {
 		w.status = code
+	}
+	if code >= 200 && w.x.r.ProtoMajor == 1 && w.x.coming.unread() {
+		w.Header()["Connection"] = []string{"close"}
 	}
 	w.ResponseWriter.WriteHeader(code)
 }

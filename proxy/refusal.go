@@ -155,6 +155,7 @@ func (x *exchange) drain() {
 	}
 	rc := http.NewResponseController(&x.w)
 	_ = rc.Flush()
+	x.coming.detach(drainPause) // who reads on is whom the backend does not listen to any more
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
 	end := time.Now().Add(drainTime)

@@ -14,20 +14,33 @@ import (
 // piece of an answer be taken, within the time that it has for a body that a policy reads. How long all of it takes is
 // nobody's business, nor when the next piece of a body comes once the backend has begun to answer.
 
-// steady is a body that the client is still sending. It gives up on one who stalls.
+// steady is a body that the client is still sending. It gives up on one who stalls, and it stands between the client's
+// connection and a transport, which may read on when it has its answer: the server must not be read behind its back.
 type steady struct {
 	io.Reader
 	x       *exchange
 	stalled atomic.Bool
 	begun   atomic.Bool // something has come, or never will
 
-	mu   sync.Mutex
-	free bool // the backend has begun to answer: the two may talk as slowly as they like
-	over bool // the handler has returned: the connection, or the stream, is somebody else's by now
+	mu       sync.Mutex
+	reading  bool
+	returned chan struct{} // closed when that read returns; nil: nobody waits for it
+	ended    bool          // all was read
+	free     bool          // the backend has begun to answer: the two may talk as slowly as they like
+	over     bool          // nothing more is read through it
 }
 
 func (s *steady) Read(p []byte) (int, error) {
 	defer s.begun.Store(true)
+	if !s.enter() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := s.read(p)
+	s.leave(err)
+	return n, err
+}
+
+func (s *steady) read(p []byte) (int, error) {
 	if patience := s.x.bodyTime; patience <= 0 || !s.limit(time.Now().Add(patience)) { // a server without deadlines is one without slow clients
 		return s.Reader.Read(p)
 	}
@@ -40,11 +53,33 @@ func (s *steady) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limit sets or lifts the time for reading, unless the request is over: a transport may read on after it has answered.
+func (s *steady) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading = !s.over
+	return s.reading
+}
+
+func (s *steady) leave(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading = false
+	s.ended = s.ended || err == io.EOF
+	if s.returned != nil {
+		close(s.returned)
+		s.returned = nil
+	}
+}
+
+// limit sets or lifts the time for reading.
 func (s *steady) limit(t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.over && !s.free && http.NewResponseController(&s.x.w).SetReadDeadline(t) == nil
+	return !s.over && !s.free && s.deadline(t) == nil
+}
+
+func (s *steady) deadline(t time.Time) error {
+	return http.NewResponseController(&s.x.w).SetReadDeadline(t)
 }
 
 // relax lifts the time for reading for good, that of a read under way included. It comes once the backend has begun to answer:
@@ -56,14 +91,43 @@ func (s *steady) relax() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = true
-	_ = http.NewResponseController(&s.x.w).SetReadDeadline(time.Time{})
+	_ = s.deadline(time.Time{})
 }
 
-// detach ends that. It comes before the handler returns.
-func (s *steady) detach() {
+// lastPiece is how long a piece of a body may be on its way at the end of the answer. To break it off would leave a connection of
+// which nobody knows where the next piece begins, and which cannot be read on until the client has read its answer.
+const lastPiece = 50 * time.Millisecond
+
+// detach ends the use of the client's connection, and returns when nobody reads from it any more. What is being read may take
+// so long. It comes before the handler returns: from then on the server reads.
+func (s *steady) detach(patience time.Duration) {
+	if s.Reader == nil {
+		return
+	}
+	s.mu.Lock()
+	s.over = true
+	var returned chan struct{}
+	if s.reading && s.deadline(time.Now().Add(patience)) == nil {
+		returned = make(chan struct{})
+		s.returned = returned
+	}
+	s.mu.Unlock()
+	if returned != nil {
+		<-returned
+	}
+	if s.unread() {
+		_ = s.deadline(time.Now().Add(drainPause)) // for the server, which reads on a little before it closes the connection
+	}
+}
+
+// unread reports whether there may be more of the body than was read.
+func (s *steady) unread() bool {
+	if s.Reader == nil {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
+	return !s.ended
 }
 
 // Close implements [io.Closer]. Closing the body itself would wait for what the client has yet to send.

@@ -68,11 +68,11 @@ func newStandard(h http.Handler) *http.Server {
 }
 
 // say writes pieces with a pause between them, and leaves the end to the server.
-func say(pieces ...string) func(net.Conn) {
+func say(pause time.Duration, pieces ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		for i, p := range pieces {
 			if i > 0 {
-				time.Sleep(2 * patience)
+				time.Sleep(pause)
 			}
 			_, _ = io.WriteString(c, p)
 		}
@@ -131,12 +131,14 @@ func TestConversations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ours, theirs := both(t, tell, say(pieces...))
-			if undated(ours) != undated(theirs) {
-				t.Errorf("got:\n%s\nwant:\n%s", ours, theirs)
-			}
-			if len(ours) == 0 {
-				t.Error("nothing was said")
+			for _, pause := range []time.Duration{patience / 5, 2 * patience} {
+				ours, theirs := both(t, tell, say(pause, pieces...))
+				if undated(ours) != undated(theirs) {
+					t.Errorf("got:\n%s\nwant:\n%s", ours, theirs)
+				}
+				if len(ours) == 0 {
+					t.Error("nothing was said")
+				}
 			}
 		})
 	}
@@ -151,7 +153,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ours, theirs := both(t, tell, say(pieces...))
+			ours, theirs := both(t, tell, say(0, pieces...))
 			if ours != theirs {
 				t.Errorf("got %q, want %q", ours, theirs)
 			}

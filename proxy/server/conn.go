@@ -21,7 +21,7 @@ type conn struct {
 	busy   atomic.Uint32
 	buf    []byte // borrowed
 	r, w   int    // buf[r:w] was read and is not used yet
-	crlf   bool   // the last request may be followed by a line end that belongs to nothing
+	slack  int    // so many bytes of line ends may come before the next request, and belong to nothing
 	failed bool   // a write failed
 	limits bool   // a handler has set a time limit for writing
 }
@@ -130,10 +130,14 @@ func (c *conn) fill(first bool) bool {
 	return (err == nil || n > 0) && c.busy.CompareAndSwap(idle, busy)
 }
 
-// skipLineEnd drops the line end that some old clients send after the body of a POST (RFC 9112, section 2.2).
+// maxSlack is how many bytes of line ends some old clients send after the body of a POST (RFC 9112, section 2.2), at most.
+const maxSlack = 4
+
+// skipLineEnd drops those.
 func (c *conn) skipLineEnd() {
-	for i := 0; c.crlf && i < 4 && c.r < c.w && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n'); i++ {
+	for c.slack > 0 && c.r < c.w && (c.buf[c.r] == '\r' || c.buf[c.r] == '\n') {
 		c.r++
+		c.slack--
 	}
 }
 

@@ -37,7 +37,10 @@ func (x *exchange) serve() bool {
 	done = true
 	x.life.end()
 	_ = x.body.Close()
-	c.crlf = x.req.Method == http.MethodPost
+	c.slack = 0
+	if x.req.Method == http.MethodPost {
+		c.slack = maxSlack
+	}
 	c.r += x.size
 	if c.limits {
 		c.limits = false

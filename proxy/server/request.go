@@ -27,6 +27,7 @@ const version = " HTTP/1.1"
 // parse looks for a plain request at the beginning of b and, if it is there whole, makes x.req of it, as [http.ReadRequest]
 // would. maxHeader bounds its head, in bytes, unless it is 0.
 func (x *exchange) parse(b []byte, maxHeader int) verdict {
+	x.req, x.url = http.Request{}, url.URL{} // a part of it may have been read before
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	switch {
 	case end < 0:

@@ -17,6 +17,17 @@ func read(b []byte) (*exchange, verdict) {
 	return x, x.parse(b, 0)
 }
 
+// readSlowly parses it byte after byte, as it may arrive, until it is known what it is.
+func readSlowly(b []byte) (*exchange, verdict) {
+	x := &exchange{}
+	for n := range b {
+		if v := x.parse(b[:n], 0); v != partial {
+			return x, v
+		}
+	}
+	return x, x.parse(b, 0)
+}
+
 func TestParse(t *testing.T) {
 	const get = "GET /a HTTP/1.1\r\nHost: a.test\r\n"
 	for _, c := range []struct {
@@ -84,8 +95,13 @@ func TestParse(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
+		slowly, v := readSlowly([]byte(c.in))
+		if v != got {
+			t.Errorf("%s: got %d of the whole, %d byte after byte", c.name, got, v)
+		}
 		if got == complete {
 			agree(t, x, []byte(c.in))
+			agree(t, slowly, []byte(c.in))
 		}
 	}
 	if got := (&exchange{}).parse([]byte(get+"\r\n"), 20); got != other {
@@ -143,8 +159,14 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(in))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if x, v := read(in); v == complete {
+		x, v := read(in)
+		slowly, same := readSlowly(in)
+		if same != v {
+			t.Errorf("%q: got %d of the whole, %d byte after byte", in, v, same)
+		}
+		if v == complete {
 			agree(t, x, in)
+			agree(t, slowly, in)
 		}
 	})
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // response is an [http.ResponseWriter]. What it writes is, byte for byte, what that of net/http does, but for where it
-// cuts chunks, for Transfer-Encoding, which a handler has no say in, and for a Content-Length that is no number, which is left out.
+// cuts chunks, for Transfer-Encoding, which a handler has no say in, for a Content-Length that is no number, which is left
+// out, and for a type that is to be guessed, which is by the first piece of the body.
 type response struct {
 	x      *exchange
 	header http.Header
@@ -94,12 +95,12 @@ func (w *response) number(n int64, base int) {
 // head writes the fields that the handler has set, and decides what can be decided without the body.
 func (w *response) head() {
 	h := w.header
-	if stated := first(h["Content-Length"]); stated != "" {
-		n, err := strconv.ParseInt(stated, 10, 64)
+	if lines, ok := h["Content-Length"]; ok {
+		n, err := strconv.ParseInt(first(lines), 10, 64)
 		if err == nil && n >= 0 {
 			w.length = n
 		} else {
-			w.x.conn.server.logf("http: invalid Content-Length of %q", stated)
+			w.x.conn.server.logf("http: invalid Content-Length of %q", lines)
 			delete(h, "Content-Length")
 		}
 	}
