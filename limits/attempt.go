@@ -227,7 +227,7 @@ func (a *Attempt) applying(known uint32) *Attempt {
 // Release is the settlement that gives back every reservation of the attempt without a verdict, for an attempt
 // that was never sent [L9].
 func (a *Attempt) Release() *Settlement {
-	s := &Settlement{ID: a.ID}
+	s := &Settlement{ID: a.ID, Closings: make([]Closing, 0, len(a.Charges))}
 	for i := range a.Charges {
 		if c := &a.Charges[i]; c.Rule.Kind() == KindFailures {
 			s.Closings = append(s.Closings, Closing{Rule: c.Rule, Key: c.Key, Do: Free})
