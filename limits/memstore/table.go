@@ -77,6 +77,7 @@ func (t *table) remove(i id) {
 func (t *table) resize(n int) {
 	old := t.slots
 	t.slots = make([]entry, n)
+	enlarge(t.slots)
 	for i := range old {
 		if old[i].used() {
 			t.slots[t.probe(old[i].id)] = old[i]
