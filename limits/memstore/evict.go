@@ -6,7 +6,8 @@ import "authgate/limits"
 const (
 	// tries is how many candidates are compared: enough to find an idle one, few enough to cost nothing.
 	tries = 8
-	// reach is how many slots are looked at when next to everything has a lock or a reservation.
+	// reach is how many slots are looked at when next to everything has a lock or a reservation: so that one in a thousand
+	// which has not may be missed, and the way of a request has an end.
 	reach = 1024
 )
 
@@ -25,7 +26,7 @@ func (h *hand) next(sh *shard) *entry {
 }
 
 // place finds the bucket of p: its own, or nil if there is none yet, or the coarse one that takes newcomers in when the shard
-// holds nothing but locks and reservations [S1].
+// holds nothing, or next to nothing, but locks and reservations [S1].
 func (sh *shard) place(s *Store, p *spot, key string, now limits.Millis) *entry {
 	e := sh.find(p.id)
 	if e != nil || sh.weight < sh.limit {
@@ -99,7 +100,7 @@ func (sh *shard) victim(keep *entry, now limits.Millis) (best *entry, beyond han
 			return e, beyond
 		}
 		seen++
-		if best == nil || uint32(now)-e.touched > uint32(now)-best.touched {
+		if best == nil || e.age(now) > best.age(now) {
 			best = e
 		}
 	}
@@ -144,6 +145,12 @@ func (sh *shard) sweep(now limits.Millis) {
 		}
 	}
 }
+
+// ticks is a time in units of 16 ms, so coarse that 32 bits tell it from any other that a bucket may remember.
+func ticks(t limits.Millis) uint32 { return uint32(t / 16) }
+
+// age is how many ticks ago the bucket was touched; negative if the clock was set back since.
+func (e *entry) age(now limits.Millis) int32 { return int32(ticks(now) - e.touched) }
 
 func (e *entry) expired(now limits.Millis) bool { return limits.Millis(e.expires)*1000 <= now }
 

@@ -112,7 +112,7 @@ func (sh *shard) charge(s *Store, p *spot, c *limits.Charge, attempt uint64, now
 
 // touch notes that a bucket was changed.
 func (sh *shard) touch(e *entry, now limits.Millis) {
-	e.touched = uint32(now)
+	e.touched = ticks(now)
 	switch e.kind {
 	case limits.KindFailures:
 		f := sh.failures.at(e.more)

@@ -21,7 +21,7 @@ type entry struct {
 	a, b    int64  // window: start and count; tokens: units and last
 	span    uint32 // milliseconds: of a window its length, of tokens the unit they are counted in
 	expires uint32 // seconds, rounded up; for the sweeper and for eviction only
-	touched uint32 // milliseconds, without their highest bits; for eviction only
+	touched uint32 // ticks; for eviction only
 	more    uint32 // where in the slab of its kind; 0: nowhere
 	kind    limits.Kind
 	pinned  bool // it had a lock or a reservation when it was last touched

@@ -1,9 +1,12 @@
 package memstore
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"authgate/limits"
 )
 
 // A table has what was added and not removed since, whatever the order, and however their places coincide.
@@ -72,6 +75,19 @@ func TestEntrySize(t *testing.T) {
 	}
 	if at := uintptr(unsafe.Pointer(&table.slots[0])); at%line != 0 {
 		t.Errorf("the first is at %x, across two lines", at)
+	}
+}
+
+func TestAge(t *testing.T) {
+	const now, day = limits.Millis(1_800_000_000_000), limits.Millis(24 * 3600 * 1000)
+	last := int32(math.MinInt32)
+	for _, ago := range []limits.Millis{-day, -1000, 0, 20, 1000, day, 60 * day} { // in the future: the clock was set back
+		e := entry{touched: ticks(now - ago)}
+		if got := e.age(now); got <= last {
+			t.Errorf("touched %d ms ago: an age of %d, want more than %d", ago, got, last)
+		} else {
+			last = got
+		}
 	}
 }
 
