@@ -12,7 +12,7 @@ func enlarge(slots []entry) {
 	const least, large = 64 << 10, 2 << 20
 	size := uintptr(len(slots)) * unsafe.Sizeof(entry{})
 	if size < least {
-		return // all tables together fit into a cache
+		return // it is soon outgrown
 	}
 	from := uintptr(unsafe.Pointer(&slots[0]))
 	to := (from + size + large - 1) &^ (large - 1)
