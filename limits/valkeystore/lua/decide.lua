@@ -7,22 +7,26 @@
 --          I4 limit, I4 window in ms, I4 burst, I4 lease in ms; then for each conditional charge, right after it: I4 facts of
 --          which one must be known (0: always), I4 facts of which none may be, by bits
 -- reply    0 or more: admitted, nothing to tell but which facts are known, by bits. -1: later than the deadline, nothing was
---          done. Otherwise an array: 1 admitted or 0 refused, number of refusals, known facts, for each refusal: charge (from 1), cause (1 full, 2 locked, 3 held), wait in ms,
---          then for each charge with flag 4: what is left, ms until the bucket is whole
+--          done. Otherwise an array: 1 admitted or 0 refused, number of refusals, known facts, for each refusal: charge (from 1),
+--          cause (1 full, 2 locked, 3 held), wait in ms, then for each charge with flag 4: what is left, ms until the bucket is whole
 -- holds    no key is written unless it is charged; every written key has a TTL no shorter than its state means anything;
 --          a key that was found without a TTL gets one, even by a refusal [L13]
+--
+-- State of a window (little endian): B 1 | I6 start | I4 count. Of tokens: B 2 | I6 time | I6 tokens then, times window | I4 window.
 
 local floor, ceil = math.floor, math.ceil
 local at, deadline, id, facts, pos = sunpack('<I6I6c8B', ARGV[1])
-local now = at
+local now, expire, from = at, 'PX', 0
 if at == 0 then
   local t = redis.call('TIME')
   now = t[1] * 1000 + floor(t[2] / 1000)
+  expire, from = 'PXAT', now -- the server would reckon so itself, and rewrite the command
 end
 if deadline > 0 and now > deadline then return -1 end
 
 local states = redis.call('MGET', unpack(KEYS)) -- of those that are charged, they become the new ones
-local ttls, refusals, onsilent, quotas = {false, false, false, false, false, false, false, false}, {}, nil, nil
+-- The list has its room from the start, and other tables are made when there is something for them: making room costs more than a charge.
+local ttls, refusals, onsilent, quotas = {false, false, false, false, false, false, false, false}, nil, nil, nil
 local admitted, silent, known = 1, true, 0
 local charges = #KEYS - facts
 for i = 1, facts do
@@ -63,10 +67,9 @@ for i = 1, charges do
     reset = 0
   elseif kind == 1 then
     local start, count = now, 0
-    if s and byte(s, 1) == 1 then
-      local _
-      _, start, count = sunpack('<BI6I4', s)
-      start, count = window_at(start, count, window, now)
+    if s and #s == 11 then
+      local was, from, n = sunpack('<BI6I4', s)
+      if was == 1 then start, count = window_at(from, n, window, now) end
     end
     reset = start + window - now
     if flags % 8 >= 4 then left, later = max(0, limit - count), reset end
@@ -79,21 +82,16 @@ for i = 1, charges do
   elseif kind == 2 then
     local full = burst * window
     local units = full
-    if s and byte(s, 1) == 2 then
-      local _, last, span
-      _, last, units, span = sunpack('<BI6I6I4', s)
-      if span ~= window then
-        local whole = floor(units / span)
-        units = min(whole, burst) * window + floor((units - whole * span) * window / span)
-      end
-      if units < full and now > last then
-        if now - last >= ceil((full - units) / limit) then
-          units = full
-        else
-          units = units + (now - last) * limit
+    if s and #s == 17 then
+      local was, last, held, span = sunpack('<BI6I6I4', s)
+      if was == 2 then
+        if span ~= window then
+          local whole = floor(held / span)
+          held = min(whole, burst) * window + floor((held - whole * span) * window / span)
         end
+        if now > last then held = held + (now - last) * limit end -- no longer exact only far above what is full
+        if held < full then units = held end
       end
-      units = min(units, full)
     end
     if flags % 8 >= 4 then
       left, reset, later = floor(units / window), ceil((full - units) / limit), ceil((full - units + window) / limit)
@@ -132,6 +130,7 @@ for i = 1, charges do
   if value then
     states[i], ttls[i] = value, ttl
   elseif cause > 0 then
+    refusals = refusals or {}
     local r = #refusals
     refusals[r + 1], refusals[r + 2], refusals[r + 3] = i, cause, wait
     if logonly == 0 then
@@ -151,7 +150,7 @@ end
 
 for i = 1, charges do
   if ttls[i] and (admitted == 1 or silent and onsilent and onsilent[i]) then
-    redis.call('SET', KEYS[i], states[i], 'PXAT', now + ttls[i])
+    redis.call('SET', KEYS[i], states[i], expire, from + ttls[i])
   else
     ttls[i] = false
     if states[i] then rearm(KEYS[i]) end
@@ -161,9 +160,9 @@ for i = charges + 1, #KEYS do
   if states[i] then rearm(KEYS[i]) end
 end
 
-if #refusals == 0 and not quotas then return known end
-local reply = {admitted, #refusals / 3, known}
-for i = 1, #refusals do reply[#reply + 1] = refusals[i] end
+if not refusals and not quotas then return known end
+local reply = {admitted, refusals and #refusals / 3 or 0, known}
+for i = 1, refusals and #refusals or 0 do reply[#reply + 1] = refusals[i] end
 for i = 1, quotas and #quotas or 0 do
   local q = quotas[i]
   local left, reset = q[2], q[3]

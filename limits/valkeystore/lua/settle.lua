@@ -13,12 +13,14 @@
 --          every written key has a TTL
 
 local MAX_REPEATS, MAX_LEVEL, MAX_BITS, NONE = 50, 1073741824, 12, '\0\0\0\0\0\0\0\0'
+local SINGLE = 23 -- bytes of a short state with one reservation and nothing else, and of no other state
 
 local at, id, nclosings, nmemories, reserves, pos = sunpack('<I6c8BBB', ARGV[1])
-local now = at
+local now, expire, from = at, 'PX', 0
 if at == 0 then
   local t = redis.call('TIME')
   now = t[1] * 1000 + math.floor(t[2] / 1000)
+  expire, from = 'PXAT', now -- the server would reckon so itself, and rewrite the command
 end
 local states = redis.call('MGET', unpack(KEYS, 1, nclosings + nmemories))
 
@@ -26,20 +28,19 @@ local states = redis.call('MGET', unpack(KEYS, 1, nclosings + nmemories))
 local places, alive = {false, false, false, false}, reserves == 0
 for i = 1, nclosings do
   local s = states[i]
-  local kind = s and byte(s, 1)
-  if kind == 6 and #s == 23 then -- one reservation and nothing else
+  if s and #s == SINGLE then
     local whose, ends = sunpack('<c8I6', s, 10)
     if whose == id and now < ends then
       places[i], alive = 10, true
     else
       rearm(KEYS[i])
     end
-  elseif kind == 6 or kind == 3 then
-    local _, _, n = sunpack('<BI4I4', s)
-    local place = find_live(s, id, (kind == 6 and 10 or 50) + n * 6)
+  elseif s then
+    local kind, _, n = sunpack('<BI4I4', s)
+    local place = (kind == 6 or kind == 3) and find_live(s, id, (kind == 6 and 10 or 50) + n * 6)
     if place and now < sunpack('<I6', s, place + 8) then
       places[i], alive = place, true
-    else
+    elseif place ~= false then
       rearm(KEYS[i])
     end
   end
@@ -90,7 +91,7 @@ if nmemories > 0 then
     local out = {spack('<B', 5)}
     for i = 1, 3 do out[i + 1] = seen[i][1] .. spack('<I6', seen[i][2]) end
     out[5] = spack('<I6I4', start, count)
-    redis.call('SET', key, table.concat(out), 'PXAT', now + window)
+    redis.call('SET', key, table.concat(out), expire, from + window)
     return again
   end
 
@@ -125,7 +126,8 @@ local function settle_short(s, place, action, window, limit, locks, now)
   if action == 0 then
     value = sub(s, 1, place - 1) .. sub(s, place + 14)
   elseif action == 1 then
-    value = struct.pack('<BI4I4', 6, window, n) .. sub(s, 10, log_end) .. struct.pack('<I6', now) .. sub(s, log_end + 1, place - 1) .. sub(s, place + 14)
+    value = struct.pack('<BI4I4', 6, window, n) .. sub(s, 10, log_end) .. struct.pack('<I6', now)
+      .. sub(s, log_end + 1, place - 1) .. sub(s, place + 14)
   else
     n, value = 0, struct.pack('<BI4I4', 6, window, 0) .. sub(s, log_end + 1, place - 1) .. sub(s, place + 14)
   end
@@ -153,11 +155,11 @@ for i = 1, nclosings do
         _, start, count = sunpack('<BI6I4', s)
         start, count = window_at(start, count, window, now)
       end
-      redis.call('SET', KEYS[i], spack('<BI6I4', 4, start, count + 1), 'PXAT', start + window)
+      redis.call('SET', KEYS[i], spack('<BI6I4', 4, start, count + 1), expire, from + start + window - now)
       bits = count == limit and 11 or 3
     end
 
-  elseif places[i] and #states[i] == 23 and (action == 0 or action == 2) then -- as most are: nothing is left
+  elseif places[i] and #states[i] == SINGLE and (action == 0 or action == 2) then -- as most are: nothing is left
     bits, ngone = 1, ngone + 1
     gone[ngone] = KEYS[i]
 
@@ -200,7 +202,7 @@ for i = 1, nclosings do
       value, ttl = save_failures(f, window, now)
     end
     if value and ttl > 0 then
-      redis.call('SET', KEYS[i], value, 'PXAT', now + ttl)
+      redis.call('SET', KEYS[i], value, expire, from + ttl)
     else
       ngone = ngone + 1
       gone[ngone] = KEYS[i]

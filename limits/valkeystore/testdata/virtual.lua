@@ -54,12 +54,8 @@ local commands = {
     for i, key in ipairs({...}) do out[i] = left(known(key)) ~= -2 and server.call('GET', key) end
     return out
   end,
-  SET = function(key, value, how, ttl)
-    if how == 'PXAT' then
-      ttl = ttl - virtual_now
-    elseif how ~= 'PX' then
-      error('SET without a time to live: ' .. key)
-    end
+  SET = function(key, value, px, ttl)
+    if px ~= 'PX' then error('SET without a time to live: ' .. key) end
     keep(known(key), ttl)
     return server.call('SET', key, value)
   end,
