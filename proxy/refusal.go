@@ -133,6 +133,8 @@ func (x *exchange) answer(status int, contentType string, body []byte) {
 	}
 	x.w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
+		hurry, _ := x.hurried(http.NewResponseController(&x.w), true)
+		hurry()
 		_, _ = x.w.Write(body) // the client may be gone; there is no other way to tell it
 	}
 	x.drain()

@@ -143,16 +143,21 @@ func (x *exchange) steadily(body io.Reader) *steady {
 	return &x.coming
 }
 
-// smallAnswer is what goes into the server's buffer whole, so that sending it waits for nobody; in bytes.
+// smallAnswer is what goes into the server's buffer whole and is sent when the handler has returned; in bytes.
 const smallAnswer = 2 << 10
 
 // hurried gives a client a time to take the next piece of an answer, and takes it back: the piece after that may be long in
-// coming. What fits into the server's buffer needs neither.
+// coming. Of a small answer there is only one. HTTP/2 alone needs it, where a stream may be held up while others are not; a whole
+// connection has a limit of its own.
 func (x *exchange) hurried(rc *http.ResponseController, small bool) (hurry, calm func()) {
-	if small || x.bodyTime <= 0 {
+	if x.bodyTime <= 0 || x.r.ProtoMajor == 1 {
 		return nothing, nothing
 	}
-	return func() { _ = rc.SetWriteDeadline(time.Now().Add(x.bodyTime)) }, func() { _ = rc.SetWriteDeadline(time.Time{}) }
+	hurry, calm = func() { _ = rc.SetWriteDeadline(time.Now().Add(x.bodyTime)) }, nothing
+	if !small {
+		calm = func() { _ = rc.SetWriteDeadline(time.Time{}) }
+	}
+	return hurry, calm
 }
 
 func nothing() {}

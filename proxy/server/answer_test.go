@@ -126,7 +126,6 @@ func TestConversations(t *testing.T) {
 		"an asterisk":            {"OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n" + last},
 		"no cache":               {"GET /a HTTP/1.1\r\nHost: a.test\r\nPragma: no-cache\r\n\r\n" + last},
 		"garbage":                {"\x16\x03\x01\x00\x05hello\r\n\r\n"},
-		"HTTP/2":                 {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},
 		"HEAD":                   {"HEAD /a HTTP/1.1\r\nHost: a.test\r\n\r\n" + last},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,8 @@ type conn struct {
 	slack  int    // so many bytes of line ends may come before the next request, and belong to nothing
 	failed bool   // a write failed
 	limits bool   // a handler has set a time limit for writing
+
+	until time.Time // the time limit for reading; zero: none
 }
 
 // States of a connection.
@@ -100,7 +102,7 @@ func (c *conn) await(x *exchange, first bool) verdict {
 		}
 		if !waited {
 			waited = true
-			_ = c.SetReadDeadline(time.Now().Add(patience))
+			c.readBy(time.Now().Add(patience))
 		}
 		n, err := c.Read(c.buf[c.w:])
 		if c.w += n; err != nil && n == 0 {
@@ -115,19 +117,32 @@ func (c *conn) fill(first bool) bool {
 	if first {
 		limit = c.server.std.ReadHeaderTimeout
 	}
-	deadline := time.Time{}
-	if limit > 0 {
-		deadline = time.Now().Add(limit)
-	}
 	c.r, c.w = 0, 0
 	c.busy.Store(idle)
 	if c.server.closing.Load() {
 		return false
 	}
-	_ = c.SetReadDeadline(deadline)
+	c.waitFor(limit)
 	n, err := c.Read(c.buf)
 	c.w = n
 	return (err == nil || n > 0) && c.busy.CompareAndSwap(idle, busy)
+}
+
+// waitFor limits the next read. A limit that is nearly as long as that stays: to set one for each request is not for nothing.
+func (c *conn) waitFor(limit time.Duration) {
+	if limit <= 0 {
+		c.readBy(time.Time{})
+		return
+	}
+	now := time.Now()
+	if left := c.until.Sub(now); left > limit || left < limit-limit/8 {
+		c.readBy(now.Add(limit))
+	}
+}
+
+func (c *conn) readBy(t time.Time) {
+	c.until = t
+	_ = c.SetReadDeadline(t)
 }
 
 // maxSlack is how many bytes of line ends some old clients send after the body of a POST (RFC 9112, section 2.2), at most.

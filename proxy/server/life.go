@@ -48,7 +48,7 @@ func (l *life) ask() context.Context {
 			l.cancel()
 		case l.conn.w < len(l.conn.buf):
 			l.watched = make(chan struct{})
-			_ = l.conn.SetReadDeadline(time.Time{})
+			l.conn.readBy(time.Time{})
 			go l.watch()
 		}
 	}
@@ -71,7 +71,7 @@ func (l *life) end() {
 	defer l.mu.Unlock()
 	l.over = true
 	if l.watched != nil {
-		_ = l.conn.SetReadDeadline(past)
+		l.conn.readBy(past)
 		<-l.watched
 	}
 	if l.cancel != nil {

@@ -421,3 +421,18 @@ func TestWriteDeadline(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestHTTP2(t *testing.T) {
+	s := run(t, tell)
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	res, err := (&http.Client{Transport: tr}).Post("http://"+s.addr+"/a", "text/plain", strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err != nil || !strings.HasPrefix(string(b), "POST /a HTTP/2.0 ") || !strings.Contains(string(b), `4 "body"`) {
+		t.Errorf("got %q, %v", b, err)
+	}
+}
