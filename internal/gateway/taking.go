@@ -38,7 +38,7 @@ func (c *taker) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// limit sets a limit for the next write, unless there is one that leaves it time enough: to set one for each is not for nothing.
+// limit sets a limit for the next write, unless there is one that leaves it time enough: setting one for each is work.
 func (c *taker) limit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -180,13 +180,13 @@ func TestFileCutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		keep(t, s, record("k", time.Hour))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if err := os.Truncate(path, 0); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
 			keep(t, s, record("k", 2*time.Hour))
-			time.Sleep(5 * time.Second)
+			pass(5 * time.Second)
 		}
 		if got := s.Stats(); !got.FileFailing || got.FileFailed < 3 || got.FileFailed > 16 || text(t, s, "k") != "text" {
 			t.Errorf("got %+v", got)

@@ -35,7 +35,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 		var log logged
 		reopen(t, path, memstore.Config{Logger: log.logger()}, func(s *memstore.Store) {
 			keep(t, s, record("before", time.Hour))
-			time.Sleep(time.Second)
+			pass(time.Second)
 			info, err := os.Stat(path)
 			if err != nil {
 				t.Fatal(err)
@@ -51,7 +51,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 				large.Key = fmt.Sprint("during", i)
 				keep(t, s, large)
 				fail(t, s, fmt.Sprint(i), locking)
-				time.Sleep(5 * time.Second)
+				pass(5 * time.Second)
 			}
 			if got := s.Stats(); !got.FileFailing || got.FileFailed < 5 || got.FileWaiting != 10 {
 				t.Errorf("got %+v, want ten keys waiting", got)
@@ -65,7 +65,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 				}
 			})
 			restore()
-			time.Sleep(5 * time.Second)
+			pass(5 * time.Second)
 			if got := s.Stats(); got.FileFailing || got.FileWaiting != 0 {
 				t.Errorf("got %+v, want all written", got)
 			}

@@ -42,6 +42,12 @@ func inFile(t *testing.T, test func(t *testing.T, path string)) {
 	synctest.Test(t, func(t *testing.T) { test(t, path) })
 }
 
+// pass lets time pass in inFile, and waits for what is due at its end, such as a write.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // leveled locks for a minute, and longer the next time.
 var leveled = &limits.Rule{
 	Policy: "v", Class: limits.Failures, Dimension: limits.Target, Index: 1, Limit: 2, Window: time.Hour,
@@ -62,14 +68,14 @@ func TestFileSurvivesARestart(t *testing.T) {
 			fail(t, s, "leveled", leveled)
 			fail(t, s, "counted", failing, window, tokens)
 			s.Adopt(leveled, key(leveled, "adopted"), (2 * time.Hour).Milliseconds(), 3)
-			time.Sleep(90 * time.Second)
+			pass(90 * time.Second)
 			fail(t, s, "leveled", leveled) // one failure beyond the level
 			decide(t, s, attempt("leveled", leveled))
 		})
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("got mode %v %v, want it for the owner alone", info.Mode(), err)
 		}
-		time.Sleep(10 * time.Second) // until the next start
+		pass(10 * time.Second) // until the next start
 		reopen(t, path, memstore.Config{}, func(s *memstore.Store) {
 			if got := text(t, s, "listed"); got != "a text with\x00 any bytes \xff" {
 				t.Errorf("got %q", got)
@@ -103,7 +109,7 @@ func TestFileSurvivesARestart(t *testing.T) {
 			if e := settle(t, s, a, limits.Count).Effects[0]; e.Level != 2 || e.Locked != 120_000 {
 				t.Errorf("got %+v, want the second level", e)
 			}
-			time.Sleep(3*time.Hour - 100*time.Second)
+			pass(3*time.Hour - 100*time.Second)
 			if text(t, s, "listed") != "" {
 				t.Error("a record lives longer because of a restart")
 			}
@@ -124,11 +130,11 @@ func TestFileForgetsWhatWasReleased(t *testing.T) {
 				t.Errorf("got %d %v", n, err)
 			}
 		},
-		"its end": func(_ *testing.T, _ *memstore.Store) { time.Sleep(3 * time.Hour) },
+		"its end": func(_ *testing.T, _ *memstore.Store) { pass(3 * time.Hour) },
 		"success": func(t *testing.T, s *memstore.Store) {
 			wide := *locking
 			wide.Limit = 9
-			time.Sleep(time.Hour) // the lock's end
+			pass(time.Hour) // the lock's end
 			a := attempt("bob", &wide)
 			if !decide(t, s, a).Admitted {
 				t.Fatal("locked for longer than it was to be")
@@ -141,7 +147,7 @@ func TestFileForgetsWhatWasReleased(t *testing.T) {
 				inFile(t, func(t *testing.T, path string) {
 					reopen(t, path, memstore.Config{}, func(s *memstore.Store) {
 						fail(t, s, "bob", locking)
-						time.Sleep(after)
+						pass(after)
 						release(t, s)
 					})
 					if got := inside(t, path); len(got) != 0 {
@@ -193,7 +199,7 @@ func TestFileIsWrittenSoon(t *testing.T) {
 				if got := s.Stats().FileWaiting; got != 2 {
 					t.Errorf("got %d keys waiting, want both", got)
 				}
-				time.Sleep(time.Second - time.Millisecond) // between two writes
+				pass(time.Second - time.Millisecond) // between two writes
 				if got := s.Stats(); got.FileWaiting != 0 || got.FileFailed != 0 || got.FileFailing {
 					t.Errorf("got %+v, want all written", got)
 				}
@@ -236,9 +242,9 @@ func TestFileShedsWhenOpened(t *testing.T) {
 				}
 			}
 			keep(t, s, record("brief", time.Hour))
-			time.Sleep(time.Second)
+			pass(time.Second)
 		})
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		held := 0
 		for range 2 {
 			reopen(t, path, memstore.Config{MaxEntries: memstore.MinEntries}, func(s *memstore.Store) {
@@ -254,7 +260,7 @@ func TestFileShedsWhenOpened(t *testing.T) {
 				t.Errorf("the file holds %d, want what the store does: %d", got, held)
 			}
 		}
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		reopen(t, path, memstore.Config{}, func(s *memstore.Store) {
 			if got := s.Stats(); got.Entries != 0 || got.Records != memstore.MinEntries {
 				t.Errorf("got %+v, want no lock that has ended", got)
@@ -297,7 +303,7 @@ func TestFileHoldsNoSharedLocks(t *testing.T) {
 				}
 				keep(t, s, changes...)
 			}
-			time.Sleep(5 * time.Minute)
+			pass(5 * time.Minute)
 		})
 		if got := len(inside(t, path)); got != memstore.MinEntries {
 			t.Errorf("the file holds %d locks, want the %d that are somebody's", got, memstore.MinEntries)
@@ -322,7 +328,7 @@ func TestFileIsCompacted(t *testing.T) {
 				c.Text = large
 				keep(t, s, c)
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			for i := range 450 {
 				keep(t, s, limits.Change{Key: fmt.Sprint(i)})
 			}
@@ -360,7 +366,7 @@ func TestFileWritesEverythingIfNeedBe(t *testing.T) {
 		reopen(t, path, cfg, func(s *memstore.Store) {
 			keep(t, s, record("before", time.Hour))
 			fail(t, s, "before", locking)
-			time.Sleep(time.Second)
+			pass(time.Second)
 			keep(t, s, limits.Change{Key: "before"})
 			_, _ = s.Release(context.Background(), key(locking, "before"))
 			fail(t, s, "bob", locking)
@@ -375,7 +381,7 @@ func TestFileWritesEverythingIfNeedBe(t *testing.T) {
 			if got := s.Stats().FileWaiting; got != memstore.MaxMarked+1 {
 				t.Errorf("got %d waiting, want the bound", got)
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if got := s.Stats().FileWaiting; got != 0 {
 				t.Errorf("got %d waiting", got)
 			}

@@ -125,7 +125,7 @@ func decodeFailures(s string) (f limits.FailureLog, window limits.Millis, ok boo
 // Release forgets one failure bucket; see [limits.Locks].
 func (s *Store) Release(ctx context.Context, key string) (bool, error) {
 	defer s.tell(ctx)
-	n, err := s.release(ctx, "release", []string{s.key(key)})
+	n, err := s.release("release", []string{s.key(key)})
 	return n > 0, err
 }
 
@@ -143,7 +143,7 @@ func (s *Store) Clear(ctx context.Context) (int, error) {
 			}
 			return total, err
 		}
-		n, err := s.release(ctx, "clear", keys)
+		n, err := s.release("clear", keys)
 		if err != nil {
 			return total, err
 		}
@@ -186,7 +186,7 @@ func (s *Store) clearRest(ctx context.Context, total *int) error {
 		}
 		slices.Sort(page.Elements)
 		if keys := slices.Compact(page.Elements); len(keys) > 0 {
-			n, err := s.release(ctx, "clear", keys)
+			n, err := s.release("clear", keys)
 			if err != nil {
 				return err
 			}
@@ -208,9 +208,9 @@ func (s *Store) scan(ctx context.Context, cursor uint64, pattern string) (valkey
 	return page, nil
 }
 
-func (s *Store) release(ctx context.Context, operation string, full []string) (int, error) {
+func (s *Store) release(operation string, full []string) (int, error) {
 	keys, args := s.encodeRelease(full)
-	reply, err := s.run(ctx, operation, releaseScript, keys, args)
+	reply, err := s.run(operation, releaseScript, keys, args)
 	if err != nil {
 		return 0, err
 	}

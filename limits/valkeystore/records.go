@@ -36,7 +36,7 @@ func (s *Store) Load(ctx context.Context, keys ...string) ([]string, error) {
 		for i, key := range step {
 			full[i] = s.recordKey(key)
 		}
-		reply, err := s.runWithin(ctx, s.budgetFor(len(step)), "load", loadScript, full, s.encodeLoad())
+		reply, err := s.runWithin(s.budgetFor(len(step)), "load", loadScript, full, s.encodeLoad())
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (s *Store) Swap(ctx context.Context, was []limits.Kept, changes ...limits.C
 	}
 	budget := s.budgetFor(len(was) + len(changes))
 	keys, args := s.encodeSwap(was, changes, budget)
-	reply, err := s.runWithin(ctx, budget, "swap", swapScript, keys, args)
+	reply, err := s.runWithin(budget, "swap", swapScript, keys, args)
 	if err != nil {
 		return false, err
 	}

@@ -20,13 +20,14 @@ import (
 
 // Store is a [limits.Store] in Valkey. Use [New]. All methods may be used by any number of goroutines.
 type Store struct {
-	cfg    Config
-	client valkey.Client
-	health *health
-	undo   *undo
-	known  *known // nil in virtual time
-	stop   context.CancelFunc
-	done   sync.WaitGroup
+	cfg       Config
+	client    valkey.Client
+	allowance allowance // of calls that somebody waits for
+	health    *health
+	undo      *undo
+	known     *known // nil in virtual time
+	stop      context.CancelFunc
+	done      sync.WaitGroup
 }
 
 var (
@@ -83,6 +84,7 @@ func New(cfg Config, made func(*Store)) (*Store, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Store{cfg: cfg, client: client, stop: stop}
+	s.allowance.most = cfg.Timeout
 	s.health = newHealth(s)
 	s.undo = newUndo(s)
 	if cfg.Now == nil {
@@ -164,27 +166,27 @@ func (s *Store) Probed() <-chan struct{} { return s.health.probed }
 func (s *Store) Degraded() bool { return s.health.open() }
 
 // Decide asks the server, unless it is known how that would refuse; see [limits.Store].
-func (s *Store) Decide(ctx context.Context, a *limits.Attempt) (limits.Decision, error) {
+func (s *Store) Decide(_ context.Context, a *limits.Attempt) (limits.Decision, error) {
 	if s.known == nil {
-		return s.decide(ctx, a)
+		return s.decide(a)
 	}
 	if d, ok := s.known.answer(a); ok {
 		return d, nil
 	}
 	asked := s.known.ask()
-	d, err := s.decide(ctx, a)
+	d, err := s.decide(a)
 	if err == nil {
 		s.known.learn(a, &d, asked)
 	}
 	return d, err
 }
 
-func (s *Store) decide(ctx context.Context, a *limits.Attempt) (limits.Decision, error) {
+func (s *Store) decide(a *limits.Attempt) (limits.Decision, error) {
 	keys, args := s.encodeDecide(a)
 	if len(keys) == 0 {
 		return limits.Decision{Admitted: true}, nil
 	}
-	reply, err := s.run(ctx, "decide", decideScript, keys, args)
+	reply, err := s.run("decide", decideScript, keys, args)
 	if err != nil {
 		if !errors.Is(err, errNotAsked) {
 			s.undo.add(a) // it may have been done all the same
@@ -210,12 +212,12 @@ func (s *Store) decide(ctx context.Context, a *limits.Attempt) (limits.Decision,
 }
 
 // Settle tells the server a verdict; see [limits.Store].
-func (s *Store) Settle(ctx context.Context, st *limits.Settlement) (limits.Settled, error) {
+func (s *Store) Settle(_ context.Context, st *limits.Settlement) (limits.Settled, error) {
 	if len(st.Closings) == 0 {
 		return newSettled(st), nil
 	}
 	keys, args := s.encodeSettle(st)
-	reply, err := s.run(ctx, "settle", settleScript, keys, args)
+	reply, err := s.run("settle", settleScript, keys, args)
 	if err != nil {
 		return limits.Settled{}, err
 	}
@@ -227,28 +229,32 @@ func (s *Store) Settle(ctx context.Context, st *limits.Settlement) (limits.Settl
 }
 
 // Renew asks the server for new leases; see [limits.Store].
-func (s *Store) Renew(ctx context.Context, a *limits.Attempt) error {
+func (s *Store) Renew(_ context.Context, a *limits.Attempt) error {
 	keys, args := s.encodeRenew(a)
 	if len(keys) == 0 {
 		return nil
 	}
-	_, err := s.run(ctx, "renew", renewScript, keys, args)
+	_, err := s.run("renew", renewScript, keys, args)
 	return err
 }
 
-// run makes one script call within the budget, unless the breaker is open.
-func (s *Store) run(ctx context.Context, operation string, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
-	return s.runWithin(ctx, s.cfg.Timeout, operation, script, keys, args)
+// run makes one script call within the budget, unless the breaker is open. A caller that leaves does not take the question back:
+// it is done all the same, and nobody would know what it did.
+func (s *Store) run(operation string, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
+	return s.call(s.allowance.context(), operation, script, keys, args)
 }
 
 // runWithin is run within a budget of its own.
-func (s *Store) runWithin(ctx context.Context, budget time.Duration, operation string, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
+func (s *Store) runWithin(most time.Duration, operation string, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	return s.call(ctx, operation, script, keys, args)
+}
+
+func (s *Store) call(ctx context.Context, operation string, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
 	if s.health.open() {
 		return valkey.ValkeyMessage{}, s.unavailable(operation, errNotAsked)
 	}
-	// A caller that leaves does not take the question back: it is done all the same, and nobody knows what it did.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
-	defer cancel()
 	reply, err := script.Exec(ctx, s.client, keys, args).ToMessage()
 	if err != nil {
 		return reply, s.failed(operation, err)

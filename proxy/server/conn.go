@@ -128,7 +128,7 @@ func (c *conn) fill(first bool) bool {
 	return (err == nil || n > 0) && c.busy.CompareAndSwap(idle, busy)
 }
 
-// waitFor limits the next read. A limit that is nearly as long as that stays: to set one for each request is not for nothing.
+// waitFor limits the next read. A limit that is nearly as long as that stays: setting one for each request is work.
 func (c *conn) waitFor(limit time.Duration) {
 	if limit <= 0 {
 		c.readBy(time.Time{})

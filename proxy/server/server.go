@@ -109,6 +109,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	defer s.rest.Close() // by whoever takes from it, unless that has not begun
 	return s.std.Shutdown(ctx)
 }
 
@@ -138,6 +139,7 @@ func (s *Server) Close() error {
 		_ = c.Close()
 	}
 	s.mu.Unlock()
+	defer s.rest.Close()
 	return s.std.Close()
 }
 
