@@ -132,7 +132,8 @@ http {
 	fastcgi_temp_path DIR/NAME-3;
 	uwsgi_temp_path DIR/NAME-4;
 	scgi_temp_path DIR/NAME-5;
-	upstream behind { server 127.0.0.1:BACKEND; keepalive 128; }
+	upstream behind { server 127.0.0.1:BACKEND; keepalive 128; keepalive_requests 1000000000; }
+	keepalive_requests 1000000000;
 	proxy_http_version 1.1;
 	proxy_set_header Connection "";
 	proxy_set_header X-Forwarded-For $remote_addr;
