@@ -57,7 +57,7 @@ func (b *builder) build() *Config {
 	b.checkClaims(cfg.Realms)
 	b.checkForwarder(&doc.Forwarder)
 	b.checkSignups(&doc.Signups)
-	b.checkDevice(&doc.Device)
+	b.checkDevice(&doc.Device, cfg.Policies)
 	b.checkUnlock(&doc.Unlock, cfg.Policies)
 	b.checkAudit(&doc.Audit)
 	if endpoint := doc.Telemetry.OTLPEndpoint; endpoint != "" {

@@ -31,6 +31,7 @@ func TestWarnings(t *testing.T) {
 		{"client secrets never count", login + "    client: {from: basic}\n    failures: {client: {limit: 5, window: 1m}}\n" + outcome, []string{"policies.login.failures.client: never counts"}},
 		{"success by status alone", login + "    failures: {target: {limit: 5, window: 1m}}\n    outcome: [{is: success, status: 2xx}, {is: failure, status: 401}]\n", []string{"policies.login.outcome[0]"}},
 		{"backend locks first", login + "    backend_lock: {limit: 5, window: 10m}\n    failures: {target: {limit: 5, window: 15m}}\n" + outcome, []string{"policies.login.backend_lock: the backend locks an account after 5 failures in 10m"}},
+		{"nobody is told", "unlock: {url: \"https://hooks.example.org\"}\n" + login + "    requests: {app: {limit: 1, window: 1s}}\n", []string{"test.yaml:1: unlock.via: is none, so that nobody is told"}},
 		{"we lock first", login + "    backend_lock: {limit: 30, window: 10m}\n    failures: {target: {limit: 5, window: 15m}}\n" + outcome, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

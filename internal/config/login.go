@@ -89,8 +89,14 @@ func (b *builder) identityFrom(p *Policy, node *policyNode, path string) {
 // maxDeviceKeys bounds the key ring: each is tried on every cookie.
 const maxDeviceKeys = 16
 
-func (b *builder) checkDevice(d *Device) {
+func (b *builder) checkDevice(d *Device, policies []Policy) {
 	const path = "device"
+	if owner := cookieOwner(d.Cookie, policies); owner != "" {
+		b.wrong(path+".cookie", "%s is a cookie of the backend, as policies.%s says; use another name", quote(d.Cookie), owner)
+	}
+	if d.Domain != "" && len(d.Cookie) > len("__Host-") && strings.EqualFold(d.Cookie[:len("__Host-")], "__Host-") {
+		b.wrong(path+".domain", "is set, but browsers refuse a cookie with a domain whose name begins with __Host-; leave it out, or use another name")
+	}
 	if !httpguts.ValidHeaderFieldName(d.Cookie) || len(d.Cookie) > 64 { // both are tokens
 		b.wrong(path+".cookie", "%s is no name of a cookie; use letters, digits, dash and underscore", quote(d.Cookie))
 	}
@@ -105,8 +111,8 @@ func (b *builder) checkDevice(d *Device) {
 	}
 	for i, key := range d.Keys {
 		at := b.itemPath(path+".keys", i)
-		if len(key) < 16 {
-			b.wrong(at, "is short enough to guess; use at least 16 bytes")
+		if len(key) < minSecret {
+			b.wrong(at, guessable)
 		}
 		if slices.Contains(d.Keys[:i], key) {
 			b.wrong(at, "is there twice; keep one")
@@ -114,9 +120,45 @@ func (b *builder) checkDevice(d *Device) {
 	}
 }
 
+// cookieOwner is the policy that knows a cookie of that name as one of the backend's; "" if none does.
+func cookieOwner(name string, policies []Policy) string {
+	for i := range policies {
+		p := &policies[i]
+		if k := p.Pending.Key.Kind(); (k == selector.Cookie || k == selector.SetCookie) && strings.EqualFold(p.Pending.Key.Name(), name) {
+			return p.Name
+		}
+		for _, r := range p.Outcome.Rules {
+			if slices.ContainsFunc(r.CookieSet, func(set string) bool { return strings.EqualFold(set, name) }) {
+				return p.Name
+			}
+		}
+	}
+	return ""
+}
+
+// checkSecret takes a key that signs; nobody has to use one here.
+func (b *builder) checkSecret(path string, s Secret) {
+	if s != "" && len(s) < minSecret {
+		b.wrong(path, guessable)
+	}
+}
+
+// minSecret bounds what signs, in bytes.
+const (
+	minSecret = 16
+	guessable = "is short enough to guess; use at least 16 bytes"
+)
+
 func (b *builder) checkUnlock(u *Unlock, policies []Policy) {
 	const path = "unlock"
-	if u.Via == "none" || b.broken[path+".via"] {
+	if b.broken[path+".via"] {
+		return
+	}
+	b.checkSecret(path+".secret", u.Secret)
+	if u.Via == "none" {
+		if u.URL != "" || u.SMTP.Host != "" {
+			b.warnf(path+".via", "is none, so that nobody is told; use webhook, smtp or backend, or leave the rest of unlock out")
+		}
 		return
 	}
 	if !slices.ContainsFunc(policies, hasTwoPools) && !b.broken["policies"] {
@@ -197,6 +239,7 @@ func (b *builder) checkSMTP(path string, s *SMTP) {
 }
 
 func (b *builder) checkAudit(a *Audit) {
+	b.checkSecret("audit.secret", a.Secret)
 	if a.Webhook == "" {
 		if a.Secret != "" {
 			b.wrong("audit.secret", "signs what the webhook gets, but audit.webhook is empty; write both, or neither")
