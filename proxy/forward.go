@@ -49,7 +49,9 @@ func (x *exchange) forward() error {
 // outgoing is the request as the backend gets it. upgrade is the protocol that the client wants to switch to, or "".
 func (x *exchange) outgoing() (out *http.Request, upgrade string) {
 	r := x.r
-	upgrade = upgradeOf(r.Header)
+	if !hasBody(r) { // else the body would be read from a connection that is somebody else's by then
+		upgrade = upgradeOf(r.Header)
+	}
 	out = (&http.Request{
 		Method:        r.Method,
 		Header:        x.forwarding.Rewrite(r.Header, x.client, r.Host, r.TLS != nil),
@@ -227,8 +229,11 @@ func (x *exchange) copyAnswer(res *http.Response) {
 	for name, vv := range res.Trailer {
 		h[prefix+name] = vv
 	}
-	if res.StatusCode >= 400 { // of an upload that the backend does not want
-		x.drain()
+	switch {
+	case res.StatusCode >= 400 && res.ContentLength >= 0: // of an upload that the backend does not want; the end of another answer is still to be sent
+		x.drain(drainPause)
+	case x.coming.unread(): // a client that sends on at full speed would lose what it has not read of the answer
+		x.drain(lastPiece)
 	}
 }
 
@@ -271,7 +276,7 @@ func (x *exchange) copyBody(res *http.Response) error {
 		}
 		return nil
 	}
-	hurry, calm := x.hurried(rc, left >= 0 && left <= smallAnswer)
+	hurry, calm := x.hurried(rc)
 	if left < 0 {
 		hurry()
 		if err := flush(); err != nil {
@@ -292,8 +297,8 @@ func (x *exchange) copyBody(res *http.Response) error {
 				if werr := flush(); werr != nil {
 					return werr
 				}
+				calm()
 			}
-			calm()
 		}
 		switch err {
 		case nil:

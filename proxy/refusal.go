@@ -133,11 +133,11 @@ func (x *exchange) answer(status int, contentType string, body []byte) {
 	}
 	x.w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
-		hurry, _ := x.hurried(http.NewResponseController(&x.w), true)
+		hurry, _ := x.hurried(http.NewResponseController(&x.w))
 		hurry()
 		_, _ = x.w.Write(body) // the client may be gone; there is no other way to tell it
 	}
-	x.drain()
+	x.drain(drainPause)
 }
 
 // sending reports whether the client may be sending a body that was not read to its end, on a connection of its own.
@@ -151,19 +151,20 @@ const (
 	drainPause = 2 * time.Second
 )
 
-func (x *exchange) drain() {
-	if !x.sending() {
+// drain takes in what a client still sends, as long as the next piece comes within pause.
+func (x *exchange) drain(pause time.Duration) {
+	if !x.sending() || x.coming.Reader != nil && !x.coming.unread() {
 		return
 	}
 	rc := http.NewResponseController(&x.w)
 	_ = rc.Flush()
-	x.coming.detach(drainPause) // who reads on is whom the backend does not listen to any more
+	x.coming.detach(pause) // who reads on is whom the backend does not listen to any more
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)
 	end := time.Now().Add(drainTime)
 	for left := drainBytes; left > 0; {
 		now := time.Now()
-		if now.After(end) || rc.SetReadDeadline(now.Add(drainPause)) != nil {
+		if now.After(end) || rc.SetReadDeadline(now.Add(pause)) != nil {
 			return
 		}
 		n, err := x.r.Body.Read(*buf)

@@ -104,6 +104,9 @@ func (s *steady) detach(patience time.Duration) {
 	if s.Reader == nil {
 		return
 	}
+	if s.x.r.ProtoMajor > 1 {
+		patience = 0 // nothing else is read from that stream
+	}
 	s.mu.Lock()
 	s.over = true
 	var returned chan struct{}
@@ -143,21 +146,14 @@ func (x *exchange) steadily(body io.Reader) *steady {
 	return &x.coming
 }
 
-// smallAnswer is what goes into the server's buffer whole and is sent when the handler has returned; in bytes.
-const smallAnswer = 2 << 10
-
-// hurried gives a client a time to take the next piece of an answer, and takes it back: the piece after that may be long in
-// coming. Of a small answer there is only one. HTTP/2 alone needs it, where a stream may be held up while others are not; a whole
-// connection has a limit of its own.
-func (x *exchange) hurried(rc *http.ResponseController, small bool) (hurry, calm func()) {
+// hurried gives a client a time to take the next piece of an answer, and takes it back if there are more: the piece after that may
+// be long in coming. Of the last one a part may be sent when the handler has returned. HTTP/2 alone needs it, where a stream may be
+// held up while others are not; a whole connection has a limit of its own.
+func (x *exchange) hurried(rc *http.ResponseController) (hurry, calm func()) {
 	if x.bodyTime <= 0 || x.r.ProtoMajor == 1 {
 		return nothing, nothing
 	}
-	hurry, calm = func() { _ = rc.SetWriteDeadline(time.Now().Add(x.bodyTime)) }, nothing
-	if !small {
-		calm = func() { _ = rc.SetWriteDeadline(time.Time{}) }
-	}
-	return hurry, calm
+	return func() { _ = rc.SetWriteDeadline(time.Now().Add(x.bodyTime)) }, func() { _ = rc.SetWriteDeadline(time.Time{}) }
 }
 
 func nothing() {}

@@ -97,3 +97,68 @@ func TestEarlyAnswers(t *testing.T) {
 		t.Errorf("the backend was asked for %s", all)
 	}
 }
+
+// A large answer reaches a client that sends on while it reads.
+func TestLargeEarlyAnswer(t *testing.T) {
+	const size = 3 << 20
+	b := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		_ = rc.EnableFullDuplex()
+		w.Header().Set("Content-Length", fmt.Sprint(size))
+		_, _ = io.CopyN(w, zeros{}, size)
+		_ = rc.Flush()
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	s := start(t, settings(backend(t, b), ""))
+	c, err := net.Dial("tcp", s.g.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	const pieces, piece = 200, 10_000
+	_, _ = fmt.Fprintf(c, "POST /up HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n", pieces*piece)
+	go func() {
+		for range pieces {
+			if _, err := c.Write(make([]byte, piece)); err != nil {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for p := make([]byte, 20_000); err == nil; time.Sleep(5 * time.Millisecond) {
+		var n int
+		n, err = res.Body.Read(p)
+		got += n
+	}
+	expect(t, "the answer", fmt.Sprint(got, err), fmt.Sprint(size, io.EOF))
+}
+
+// An upgrade with a body is not offered to the backend: the two would share the connection.
+func TestUpgradeWithABody(t *testing.T) {
+	b := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "%q %q", r.Header.Get("Upgrade"), body)
+	})
+	s := start(t, settings(backend(t, b), ""))
+	for _, body := range []string{"Content-Length: 4\r\n\r\nbody", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"} {
+		c, err := net.Dial("tcp", s.g.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+body)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		expect(t, "what the backend saw", string(text), `"" "body"`)
+	}
+}

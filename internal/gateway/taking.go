@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -10,7 +12,7 @@ import (
 // connection for good, since an answer that does not fit into the system's buffers waits for it.
 type taking struct {
 	net.Listener
-	patience time.Duration // how long one write may take, at least; at most half as long again
+	patience time.Duration // for how long nothing may be taken, at least; at most two and a half times as long
 }
 
 // Accept implements [net.Listener].
@@ -32,10 +34,23 @@ type taker struct {
 	theirs bool      // another limit is set
 }
 
-// Write implements [net.Conn].
+// Write implements [net.Conn]. A client that is slow and takes something all the same gets more time: the system lets nobody write
+// again before a good part of its buffer, which may be megabytes, has left.
 func (c *taker) Write(p []byte) (int, error) {
 	c.limit()
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	for left := -1; errors.Is(err, os.ErrDeadlineExceeded); {
+		now, ok := unsent(c.Conn)
+		if !ok || left >= 0 && now >= left || !c.renew() {
+			break
+		}
+		left = now
+		var more int
+		if more, err = c.Conn.Write(p[n:]); more > 0 {
+			n, left = n+more, -1
+		}
+	}
+	return n, err
 }
 
 // limit sets a limit for the next write, unless there is one that leaves it time enough: setting one for each is work.
@@ -46,6 +61,17 @@ func (c *taker) limit() {
 		c.until = now.Add(c.patience * 3 / 2)
 		_ = c.Conn.SetWriteDeadline(c.until)
 	}
+}
+
+// renew sets the limit anew, unless it was somebody else's.
+func (c *taker) renew() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.theirs {
+		return false
+	}
+	c.until = time.Now().Add(c.patience)
+	return c.Conn.SetWriteDeadline(c.until) == nil
 }
 
 // SetWriteDeadline implements [net.Conn]. Without a limit of others there is ours again.

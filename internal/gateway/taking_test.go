@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -86,5 +87,59 @@ func TestStreamsThatTakeNothing(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// Between the pieces of an answer the backend may take as long as it likes, however small the answer is.
+func TestPiecesOfAnAnswer(t *testing.T) {
+	b := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "8")
+		_, _ = io.WriteString(w, "begin")
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(600 * time.Millisecond) // of thought, which nothing can be waited for in
+		_, _ = io.WriteString(w, "end")
+	})
+	dir := t.TempDir()
+	root := pair(t, dir, "a", "a.test")
+	yaml := settings(backend(t, b), "")
+	plain, secure := start(t, hasty(yaml)), start(t, hasty(secured(yaml, dir, "", "a")))
+	for name, client := range clientsOf(t, plain, secure, root) {
+		t.Run(name, func(t *testing.T) {
+			c, base := client()
+			res, err := c.Get(base + "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			if string(text) != "beginend" || err != nil {
+				t.Errorf("got %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// A client that takes a little all the time is slow, and no more than that.
+func TestSlowReader(t *testing.T) {
+	const size = 24 << 20
+	b := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(size))
+		_, _ = io.CopyN(w, zeros{}, size)
+	})
+	s := start(t, hasty(settings(backend(t, b), "")))
+	c, err := net.Dial("tcp", s.g.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(10 * time.Millisecond) {
+		if _, err := io.ReadFull(c, make([]byte, 4<<10)); err != nil {
+			t.Fatalf("cut off after %s: %v", time.Since(began), err)
+		}
+	}
+	if n, err := io.Copy(io.Discard, io.LimitReader(c, size/2)); n != size/2 || err != nil {
+		t.Errorf("got %d more, %v", n, err)
 	}
 }
