@@ -136,14 +136,14 @@ func cookieOwner(name string, policies []Policy) string {
 	return ""
 }
 
-// checkSecret takes a key that signs; nobody has to use one here.
+// checkSecret takes a key that signs or hashes; without one there is another way.
 func (b *builder) checkSecret(path string, s Secret) {
 	if s != "" && len(s) < minSecret {
 		b.wrong(path, guessable)
 	}
 }
 
-// minSecret bounds what signs, in bytes.
+// minSecret is how long such a key is at least, in bytes.
 const (
 	minSecret = 16
 	guessable = "is short enough to guess; use at least 16 bytes"

@@ -192,9 +192,7 @@ func (b *builder) checkStore(s *Store) {
 	if s.Valkey.CAFile != "" && !s.Valkey.TLS {
 		b.wrong(path+".ca_file", "is set, but store.valkey.tls is false; set tls: true, or leave it out")
 	}
-	if n := len(s.HashKey); n > 0 && n < 16 {
-		b.wrong("store.hash_key", "is short enough to guess; use at least 16 bytes")
-	}
+	b.checkSecret("store.hash_key", s.HashKey)
 	if s.File != "" && s.Backend != "memory" {
 		b.wrong("store.file", "is for the memory store, but store.backend is %s, which keeps everything itself; leave file out", s.Backend)
 	}
