@@ -267,8 +267,8 @@ func moreRoots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// guard bounds a public listener, gives up on clients that take no answers, and has it read the balancers' headers. TLS goes on top: a balancer speaks before the
-// client's handshake.
+// guard bounds a public listener, gives up on clients that take no answers, and has it read the balancers' headers. TLS goes on
+// top: a balancer speaks before the client's handshake.
 func (g *Gateway) guard(cfg *config.Config, l net.Listener) net.Listener {
 	l = netutil.LimitListener(taking{l, cfg.Server.ReadBodyTimeout}, cfg.Server.MaxConnections)
 	if cfg.Server.ProxyProtocol.Empty() {

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"strings"
 	"sync"
 
 	"golang.org/x/net/http/httpguts"
+
+	"authgate/proxy/field"
 )
 
 // verdict is what bytes are, as far as they have come.
@@ -87,28 +88,9 @@ func plainPath(target string) bool {
 // parseFields reads the header. Fields that tell of framing, of the connection, or of what the client waits for are only
 // plain in their usual form.
 func (x *exchange) parseFields(block string) bool {
-	n := strings.Count(block, "\n")
-	h := make(http.Header, n)
-	values := make([]string, n) // the lists of most fields, which have one value
-	for block != "" {
-		end := strings.IndexByte(block, '\n')
-		if end < 1 || block[end-1] != '\r' {
-			return false
-		}
-		name, value, ok := strings.Cut(block[:end-1], ":")
-		block = block[end+1:]
-		value = strings.Trim(value, " \t")
-		// A line that continues another begins with a blank, which no name does.
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return false
-		}
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		if vv, ok := h[name]; ok {
-			h[name] = append(vv, value)
-			continue
-		}
-		values[0] = value
-		h[name], values = values[:1:1], values[1:]
+	h, ok := field.Parse(block)
+	if !ok {
+		return false
 	}
 	x.req.Header = h
 	return x.takeHost() && x.takeLength() && x.takeConnection()

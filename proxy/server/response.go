@@ -67,7 +67,7 @@ func (w *response) WriteHeader(status int) {
 	}
 	w.statusLine(status)
 	if status <= 199 && status != http.StatusSwitchingProtocols {
-		w.fields(w.header, "Content-Length", "Transfer-Encoding", "")
+		w.fields(w.header, "Content-Length", "Transfer-Encoding")
 		_, _ = w.out.WriteString("\r\n")
 		_ = w.out.Flush()
 		return

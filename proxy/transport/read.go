@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+
+	"authgate/proxy/field"
 )
 
 // malformed is why an answer is not taken: it could mean one thing here and another to somebody else. It never
@@ -38,42 +40,13 @@ func parseHead(block string, res *http.Response) error {
 	if code < 100 || !validValue(line[12:]) || len(line) > 12 && line[12] != ' ' {
 		return errStatusLine
 	}
-	h, err := parseFields(rest)
-	if err != nil {
-		return err
+	h, ok := field.Parse(rest)
+	if !ok {
+		return errField
 	}
 	res.Status, res.StatusCode, res.Header = line[9:], code, h
 	res.Proto, res.ProtoMajor, res.ProtoMinor = line[:8], 1, int(line[7]-'0')
 	return nil
-}
-
-// parseFields reads header or trailer fields. All values are parts of block, which is kept as long as one of them is.
-func parseFields(block string) (http.Header, error) {
-	n := strings.Count(block, "\n")
-	h := make(http.Header, n)
-	values := make([]string, n) // the lists of most fields, which have one value
-	for block != "" {
-		end := strings.IndexByte(block, '\n')
-		line := block[:end-1] // a CR precedes each LF, or the section would not have been read
-		block = block[end+1:]
-		colon := strings.IndexByte(line, ':')
-		if colon < 0 {
-			return nil, errField
-		}
-		// A line that continues another begins with a blank, which no name does.
-		name, value := line[:colon], strings.Trim(line[colon+1:], " \t")
-		if !validToken(name) || !validValue(value) {
-			return nil, errField
-		}
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		if vv, ok := h[name]; ok {
-			h[name] = append(vv, value)
-			continue
-		}
-		values[0] = value
-		h[name], values = values[:1:1], values[1:]
-	}
-	return h, nil
 }
 
 // bodyKind is how one knows where a body ends.
@@ -219,9 +192,9 @@ func readTrailer(in *inbox, res *http.Response) error {
 	if err != nil || block == "" {
 		return err
 	}
-	fields, err := parseFields(block)
-	if err != nil {
-		return err
+	fields, ok := field.Parse(block)
+	if !ok {
+		return errField
 	}
 	for name, vv := range fields {
 		if !safeTrailer(name) {
