@@ -11,9 +11,10 @@ import (
 // Limiter is what a request talks to: it asks a [Store], lets requests wait where only the verdicts of others are
 // missing [L8], keeps the leases of those in flight alive [L6], and settles what came of them. Use [NewLimiter].
 type Limiter struct {
-	store Store
-	room  waitingRoom
-	open  sync.WaitGroup // settlements and renewals under way
+	store  Store
+	room   waitingRoom
+	leases leases
+	open   sync.WaitGroup // settlements and renewals under way
 }
 
 // NewLimiter makes a limiter over a store, which it does not own.
@@ -41,7 +42,7 @@ func (l *Limiter) Decide(ctx context.Context, a *Attempt, wait time.Duration) (D
 		return d, nil, nil
 	}
 	r := &Reservation{limiter: l, attempt: part, alone: d.Alone, known: d.Known}
-	r.keep()
+	l.leases.keep(r)
 	return d, r, nil
 }
 
@@ -130,9 +131,8 @@ type Reservation struct {
 	alone   bool
 	known   uint32
 
-	mu      sync.Mutex
-	ended   bool
-	renewal *time.Timer
+	over  atomic.Bool
+	lease lease
 }
 
 // Settle closes the account, whatever becomes of the request, and calls done, if not nil, with what came of it.
@@ -192,46 +192,11 @@ func (r *Reservation) Release() {
 
 // end reports whether this call is the one that ends the reservation.
 func (r *Reservation) end() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended {
+	if !r.over.CompareAndSwap(false, true) {
 		return false
 	}
-	r.ended = true
-	r.renewal.Stop()
+	r.limiter.leases.drop(r)
 	return true
-}
-
-// keep renews the leases after a quarter of the shortest each time, so that two renewals in a row may be lost [L6].
-func (r *Reservation) keep() {
-	every := time.Minute
-	for i := range r.attempt.Charges {
-		if rule := r.attempt.Charges[i].Rule; rule.Kind() == KindFailures {
-			every = min(every, rule.Lease())
-		}
-	}
-	every /= 4
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.renewal = time.AfterFunc(every, func() { r.renew(every) })
-}
-
-func (r *Reservation) renew(every time.Duration) {
-	r.mu.Lock()
-	if r.ended {
-		r.mu.Unlock()
-		return
-	}
-	l := r.limiter
-	l.open.Add(1)
-	r.mu.Unlock()
-	defer l.open.Done()
-	_ = l.store.Renew(context.Background(), r.attempt) // the next one may work; the store tells of its failures
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.ended {
-		r.renewal.Reset(every)
-	}
 }
 
 // Bounds of the waiting room [L8].
