@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	"github.com/caddyserver/certmagic"
-	"golang.org/x/net/netutil"
 
 	"authgate/clientip/proxyproto"
 	"authgate/internal/certs"
@@ -270,7 +269,7 @@ func moreRoots(file string) (*x509.CertPool, error) {
 // guard bounds a public listener, gives up on clients that take no answers, and has it read the balancers' headers. TLS goes on
 // top: a balancer speaks before the client's handshake.
 func (g *Gateway) guard(cfg *config.Config, l net.Listener) net.Listener {
-	l = netutil.LimitListener(taking{l, cfg.Server.ReadBodyTimeout}, cfg.Server.MaxConnections)
+	l = newGuarded(l, cfg.Server.ReadBodyTimeout, cfg.Server.MaxConnections)
 	if cfg.Server.ProxyProtocol.Empty() {
 		return l
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
+	"authgate/internal/socket"
 	"authgate/limits"
 )
 
@@ -142,7 +143,7 @@ func Dial(addresses []string) func(context.Context, string, *net.Dialer, *tls.Co
 				conn, err = d.DialContext(ctx, "tcp", address)
 			}
 			if err == nil {
-				return conn, nil
+				return socket.Wrap(conn), nil
 			}
 			errs = append(errs, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"authgate/internal/socket"
 )
 
 // talk waits for an answer on a socket without a system call more than it takes, and finds out on the way whether
@@ -68,7 +70,7 @@ func (t *talk) proceed(fd uintptr) (done bool) {
 		// read it. Otherwise the connection's end is.
 		return false
 	}
-	n, err := readNow(fd, t.answer)
+	n, err := socket.ReadNow(fd, t.answer)
 	switch {
 	case err == syscall.EAGAIN:
 		return false
@@ -77,13 +79,13 @@ func (t *talk) proceed(fd uintptr) (done bool) {
 	case n == 0:
 		t.err = io.EOF
 	}
-	t.n = max(n, 0)
+	t.n = n
 	return true
 }
 
 // write writes the request. What the system does not take at once is waited for.
 func (t *talk) write(fd uintptr) (int, error) {
-	w, err := writeNow(fd, t.request)
+	w, err := socket.WriteNow(fd, t.request)
 	if w == len(t.request) || err != nil && err != syscall.EAGAIN {
 		return w, err
 	}
@@ -108,26 +110,6 @@ func (t *talk) quiet() bool {
 // nothingToRead may take a byte away. A connection that had one is of no more use.
 func nothingToRead(fd uintptr) bool {
 	var b [1]byte
-	_, err := readNow(fd, b[:])
+	_, err := socket.ReadNow(fd, b[:])
 	return err == syscall.EAGAIN
-}
-
-// writeNow writes as much as the system takes without waiting.
-func writeNow(fd uintptr, p []byte) (int, error) {
-	for {
-		n, err := syscall.Write(int(fd), p)
-		if err != syscall.EINTR {
-			return max(n, 0), err
-		}
-	}
-}
-
-// readNow reads what is there. Sockets of package net do not block.
-func readNow(fd uintptr, p []byte) (int, error) {
-	for {
-		n, err := syscall.Read(int(fd), p)
-		if err != syscall.EINTR {
-			return n, err
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"fmt"
@@ -141,5 +142,102 @@ func TestSlowReader(t *testing.T) {
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(c, size/2)); n != size/2 || err != nil {
 		t.Errorf("got %d more, %v", n, err)
+	}
+}
+
+// Clients beyond max_connections wait until another one has left, in whatever way.
+func TestMaxConnections(t *testing.T) {
+	yaml := settings(backend(t, http.NotFoundHandler()), "")
+	s := start(t, strings.Replace(yaml, "server: {", "server: {max_connections: 2, ", 1))
+	open := func(request string) (c net.Conn, answered func(time.Duration) bool) {
+		c, err := net.Dial("tcp", s.g.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = io.WriteString(c, request)
+		return c, func(within time.Duration) bool {
+			_ = c.SetReadDeadline(time.Now().Add(within))
+			n, _ := c.Read(make([]byte, 4096))
+			return n > 0
+		}
+	}
+	const (
+		plain     = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+		handedOn  = "GET / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+		enough    = 10 * time.Second
+		malformed = "GET / HTTP/9.9\r\n\r\n"
+	)
+	first, answered := open(plain)
+	expect(t, "the first is answered", answered(enough), true)
+	second, answered := open(handedOn)
+	expect(t, "the second is answered", answered(enough), true)
+	third, answered := open(malformed)
+	expect(t, "the third is answered", answered(100*time.Millisecond), false)
+	_ = first.Close()
+	expect(t, "the third is answered in the place of the first", answered(enough), true)
+	_, answered = open(plain)
+	_ = third.Close() // which the gateway has closed before
+	expect(t, "the fourth is answered in the place of the third", answered(enough), true)
+	_, answered = open(plain)
+	expect(t, "the fifth is answered", answered(100*time.Millisecond), false)
+	_ = second.Close()
+	expect(t, "the fifth is answered in the place of the second", answered(enough), true)
+}
+
+// On a connection that has switched to another protocol, one side may have its last word and the other go on.
+func TestLastWord(t *testing.T) {
+	dir := t.TempDir()
+	pair(t, dir, "a", "a.test")
+	heard := make(chan string, 1)
+	yaml := settings(backend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+		if r.URL.Path == "/first" {
+			_ = c.(*net.TCPConn).CloseWrite()
+		}
+		said, _ := io.ReadAll(c)
+		if r.URL.Path != "/first" {
+			_, _ = io.WriteString(c, "and I")
+		}
+		heard <- string(said)
+	})), "")
+	plain, secure := start(t, yaml), start(t, secured(yaml, dir, "", "a"))
+	for name, open := range map[string]func() (net.Conn, error){
+		"plain": func() (net.Conn, error) { return net.Dial("tcp", plain.g.Addr().String()) },
+		"TLS": func() (net.Conn, error) {
+			return tls.Dial("tcp", secure.g.Addr().String(), &tls.Config{InsecureSkipVerify: true, ServerName: "a.test"})
+		},
+	} {
+		for path, want := range map[string]string{"/first": "", "/second": "and I"} {
+			t.Run(name+path, func(t *testing.T) {
+				c, err := open()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+				_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+				in := bufio.NewReader(c)
+				if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 101 {
+					t.Fatalf("got %v, %v; want the switch", res, err)
+				}
+				if want == "" {
+					if rest, err := io.ReadAll(in); len(rest) > 0 || err != nil {
+						t.Errorf("got %q, %v; want the backend's last word", rest, err)
+					}
+				}
+				_, _ = io.WriteString(c, "I say")
+				_ = c.(interface{ CloseWrite() error }).CloseWrite()
+				expect(t, "what the backend heard", <-heard, "I say")
+				if rest, err := io.ReadAll(in); string(rest) != want || err != nil {
+					t.Errorf("got %q, %v; want %q", rest, err, want)
+				}
+			})
+		}
 	}
 }
