@@ -15,7 +15,23 @@ type conn struct {
 
 	generation uint64 // of the pool, when it was dialled
 	idleSince  time.Time
+	until      time.Time // the time limit for reading; zero: none
 }
+
+// readBy limits reading.
+func (c *conn) readBy(t time.Time) {
+	c.until = t
+	_ = c.SetReadDeadline(t)
+}
+
+// interrupt ends all waiting on the connection.
+func (c *conn) interrupt() {
+	c.until = past
+	_ = c.SetDeadline(past)
+}
+
+// past is a deadline that has passed, but not the zero time, which is none.
+var past = time.Unix(1, 0)
 
 // errStale says that a connection was closed or spoken on by the upstream before it was asked anything. What it said
 // cannot be an answer to a request that was not sent.
@@ -34,7 +50,7 @@ func (t *Transport) dial(ctx context.Context) (*conn, error) {
 
 // quiet reports whether a connection without a request under way is open and has nothing to say. It does not wait.
 func (c *conn) quiet() bool {
-	_ = c.SetReadDeadline(time.Time{}) // the last request's may have passed, and would be taken for an end
+	c.readBy(time.Time{}) // the last request's may have passed, and would be taken for an end
 	return c.talk.quiet()
 }
 

@@ -105,7 +105,7 @@ func (x *exchange) appendRequest(b []byte) ([]byte, error) {
 // ask sends the request and waits for an answer's first bytes. A used connection may turn out to have been closed.
 func (x *exchange) ask(request []byte) error {
 	if c := x.t.pool.get(x.began); c != nil {
-		err := x.askOn(c, request)
+		err := x.askOn(c, request, x.began)
 		if err == nil || !x.mayRepeat(err) {
 			return err
 		}
@@ -120,7 +120,7 @@ func (x *exchange) ask(request []byte) error {
 		_ = c.Close()
 		return context.Cause(x.ctx)
 	}
-	return x.askOn(c, request)
+	return x.askOn(c, request, time.Now())
 }
 
 // mayRepeat reports whether a request that got not a byte of an answer from a used connection can be sent again
@@ -139,13 +139,13 @@ func (x *exchange) mayRepeat(err error) bool {
 	return false
 }
 
-func (x *exchange) askOn(c *conn, request []byte) (err error) {
-	x.attach(c)
+func (x *exchange) askOn(c *conn, request []byte, now time.Time) (err error) {
+	x.attach(c, now)
 	if x.streams {
 		return x.askStreaming(c, request)
 	}
 	x.in.w, x.sent, err = c.ask(x, request)
-	if x.sent && isTimeout(err) { // of its patience
+	if err != nil && x.sent && isTimeout(err) { // of its patience
 		return x.in.fill()
 	}
 	return err
@@ -154,7 +154,10 @@ func (x *exchange) askOn(c *conn, request []byte) (err error) {
 // askStreaming sends the head of a request and leaves its body to a sender, so that an answer is seen that comes early.
 func (x *exchange) askStreaming(c *conn, head []byte) error {
 	x.watch()
-	if !c.quiet() {
+	x.mu.Lock()
+	x.unlimit() // until the request has ended
+	x.mu.Unlock()
+	if !c.talk.quiet() {
 		return errStale
 	}
 	x.limitWrite(c)
@@ -172,19 +175,20 @@ func (x *exchange) askStreaming(c *conn, head []byte) error {
 // earlier, and watching costs as much as writing the request down. Who has given up meanwhile is found then.
 const patience = 500 * time.Millisecond
 
-// attach makes the exchange own a connection. For a while only the time can interrupt it.
-func (x *exchange) attach(c *conn) {
-	now, wait := time.Now(), x.t.patience
+// attach makes the exchange own a connection. For a while only the time can interrupt it: its patience, or up to twice that, since
+// setting a limit for each request is work.
+func (x *exchange) attach(c *conn, now time.Time) {
+	least, most := x.t.patience, 2*x.t.patience
 	if timeout := x.t.cfg.ResponseTimeout; timeout > 0 {
-		x.limit, wait = now.Add(timeout), min(wait, timeout)
+		x.limit, least, most = now.Add(timeout), min(least, timeout), min(most, timeout)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.conn = c
 	if x.interrupted {
-		_ = c.SetDeadline(past)
-	} else {
-		_ = c.SetReadDeadline(now.Add(wait))
+		c.interrupt()
+	} else if left := c.until.Sub(now); left < least || left > most {
+		c.readBy(now.Add(most))
 	}
 }
 
@@ -195,7 +199,7 @@ func (x *exchange) watch() {
 	}
 	x.mu.Lock()
 	if !x.interrupted && !x.answered {
-		_ = x.conn.SetReadDeadline(x.limit)
+		x.conn.readBy(x.limit)
 	}
 	x.mu.Unlock()
 	x.stop = afterFunc(x.ctx, x.interrupt)
@@ -216,16 +220,13 @@ func (x *exchange) detach() {
 	x.mu.Unlock()
 }
 
-// past is a deadline that has passed, but not the zero time, which is none.
-var past = time.Unix(1, 0)
-
 // interrupt makes whoever waits for the connection return.
 func (x *exchange) interrupt() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.interrupted = true
 	if x.conn != nil {
-		_ = x.conn.SetDeadline(past)
+		x.conn.interrupt()
 	}
 }
 
@@ -268,8 +269,13 @@ func (x *exchange) liftLimit() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.answered = true
+	x.unlimit()
+}
+
+// unlimit gives reading all the time it takes. The lock is held.
+func (x *exchange) unlimit() {
 	if !x.interrupted {
-		_ = x.conn.SetReadDeadline(time.Time{})
+		x.conn.readBy(time.Time{})
 	}
 }
 

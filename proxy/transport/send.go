@@ -56,7 +56,7 @@ func (s *sender) await() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if timeout := x.t.cfg.ResponseTimeout; timeout > 0 && x.conn == s.conn && !x.interrupted && !x.answered {
-		_ = s.conn.SetReadDeadline(time.Now().Add(timeout))
+		s.conn.readBy(time.Now().Add(timeout))
 	}
 }
 
