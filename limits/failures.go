@@ -17,6 +17,10 @@ type FailureLog struct {
 
 	Neutral Window // shadow of neutral, unknown and timed-out verdicts
 	Pending Window // shadow of pending verdicts
+
+	// Of the leases in Live none ends before soonest, and none after latest, so that a bucket with thousands in flight need not be
+	// read from end to end each time. 0: that is not known.
+	soonest, latest Millis
 }
 
 // Slot is the reservation of one attempt in flight.
@@ -64,8 +68,8 @@ func (f *FailureLog) Ask(r *Rule, now Millis) (Cause, Millis) {
 			return Full, wait
 		}
 	}
-	if live, next := f.live(now); failures+live >= limit {
-		return Held, next - now
+	if failures+f.live(now) >= limit {
+		return Held, f.next(now) - now
 	}
 	return Room, 0
 }
@@ -73,7 +77,12 @@ func (f *FailureLog) Ask(r *Rule, now Millis) (Cause, Millis) {
 // Reserve adds the slot of attempt id, with the rule's lease. The caller has asked for room.
 func (f *FailureLog) Reserve(r *Rule, id uint64, now Millis) {
 	f.drop(r, now)
-	f.Live = append(f.Live, Slot{ID: id, Expires: now + r.Lease().Milliseconds()})
+	end := now + r.Lease().Milliseconds()
+	if len(f.Live) == 0 {
+		f.soonest, f.latest = end, end
+	}
+	f.Live = append(f.Live, Slot{ID: id, Expires: end})
+	f.soonest, f.latest = min(f.soonest, end), max(f.latest, end)
 }
 
 // Renew gives the slot of id a new lease and reports whether it was still alive.
@@ -82,7 +91,9 @@ func (f *FailureLog) Renew(r *Rule, id uint64, now Millis) bool {
 	if i < 0 {
 		return false
 	}
-	f.Live[i].Expires = now + r.Lease().Milliseconds()
+	end := now + r.Lease().Milliseconds()
+	f.Live[i].Expires = end
+	f.soonest, f.latest = min(f.soonest, end), max(f.latest, end)
 	f.drop(r, now)
 	return true
 }
@@ -94,7 +105,9 @@ func (f *FailureLog) Settle(r *Rule, id uint64, do Action, now Millis) Effect {
 	if i < 0 {
 		return Effect{}
 	}
-	f.Live = append(f.Live[:i], f.Live[i+1:]...)
+	last := len(f.Live) - 1
+	f.Live[i] = f.Live[last]
+	f.Live = f.Live[:last]
 	f.drop(r, now)
 	window := r.Window.Milliseconds()
 	switch do {
@@ -148,19 +161,33 @@ func (f *FailureLog) drop(r *Rule, now Millis) {
 	for i := len(f.Log) - 1; i >= 0 && f.Log[i] > now; i-- {
 		f.Log[i] = now
 	}
-	live := f.Live[:0]
-	for _, v := range f.Live {
-		if now < v.Expires {
-			live = append(live, v)
-		}
-	}
-	f.Live = live
+	f.dropSlots(now)
 	if f.Level > 0 && now-f.Quiet >= window {
 		f.Level, f.Quiet = 0, 0
 	}
 	if now >= f.LockedUntil {
 		f.LockedUntil, f.LockCount = 0, 0
 	}
+}
+
+// dropSlots forgets the reservations that are dead.
+func (f *FailureLog) dropSlots(now Millis) {
+	if now < f.soonest {
+		return
+	}
+	live := f.Live[:0]
+	f.soonest, f.latest = 0, 0
+	for _, v := range f.Live {
+		if v.Expires <= now {
+			continue
+		}
+		live = append(live, v)
+		if f.soonest == 0 || v.Expires < f.soonest {
+			f.soonest = v.Expires
+		}
+		f.latest = max(f.latest, v.Expires)
+	}
+	f.Live = live
 }
 
 // aged is how many of the oldest failures no longer count: those of age window or more [L4].
@@ -172,16 +199,28 @@ func (f *FailureLog) aged(window, now Millis) int {
 	return n
 }
 
-// live is how many reservations hold a slot at now, and when the first of them ends.
-func (f *FailureLog) live(now Millis) (n int64, next Millis) {
-	next = now + Forever
+// live is how many reservations hold a slot at now.
+func (f *FailureLog) live(now Millis) (n int64) {
+	if now < f.soonest {
+		return int64(len(f.Live))
+	}
 	for _, v := range f.Live {
 		if now < v.Expires {
 			n++
+		}
+	}
+	return n
+}
+
+// next is when the first of them ends.
+func (f *FailureLog) next(now Millis) Millis {
+	next := now + Forever
+	for _, v := range f.Live {
+		if now < v.Expires {
 			next = min(next, v.Expires)
 		}
 	}
-	return n, next
+	return next
 }
 
 // find is the position of the live reservation id, or -1.
@@ -199,15 +238,19 @@ func (f *FailureLog) Count(window, now Millis) int64 {
 	return int64(len(f.Log) - f.aged(window, now))
 }
 
-// Expires is when the whole state may be forgotten [L13].
+// Expires is when the whole state may be forgotten [L13], at the latest: it may be by a lease too late.
 func (f *FailureLog) Expires(r *Rule) Millis {
 	window := r.Window.Milliseconds()
 	var end Millis
 	if n := len(f.Log); n > 0 {
 		end = f.Log[n-1] + window
 	}
-	for _, v := range f.Live {
-		end = max(end, v.Expires)
+	if f.latest == 0 {
+		for _, v := range f.Live {
+			end = max(end, v.Expires)
+		}
+	} else if len(f.Live) > 0 {
+		end = max(end, f.latest)
 	}
 	end = max(end, f.LockedUntil)
 	if f.Level > 0 {
@@ -248,11 +291,7 @@ func (f *FailureLog) Holds(id uint64, now Millis) bool { return f.find(id, now) 
 
 // Busy reports whether a lock is in force or a reservation alive: such a bucket is never dropped for want of room [S1].
 func (f *FailureLog) Busy(now Millis) bool {
-	if now < f.LockedUntil {
-		return true
-	}
-	n, _ := f.live(now)
-	return n > 0
+	return now < f.LockedUntil || f.live(now) > 0
 }
 
 // Entry is the bucket as an operator sees it; ok is false when there is nothing to see: no failure that

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -137,6 +138,49 @@ func TestFailureLogAdopt(t *testing.T) {
 		}
 		if got, ok := tt.log.Entry("k", 60_000, cool); ok {
 			t.Errorf("%s: after the cool-off: got %+v, want nothing to see", tt.name, got)
+		}
+	}
+}
+
+// TestFailureLogManyInFlight: what is remembered of the leases never changes an answer. The same is counted from the slots alone.
+func TestFailureLogManyInFlight(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		rules := []*Rule{{Class: Failures, Limit: 20, Window: 7 * time.Second}, {Class: Failures, Limit: 25, Window: 30 * time.Second}}
+		var f FailureLog
+		var ids []uint64
+		now := Millis(moment)
+		for step := range 2000 {
+			r := rules[random.IntN(len(rules))] // as after a reload
+			switch now += Millis(random.IntN(400)); random.IntN(4) {
+			case 0, 1:
+				if cause, _ := f.Ask(r, now); cause == Room {
+					ids = append(ids, uint64(step+1))
+					f.Reserve(r, uint64(step+1), now)
+				}
+			case 2:
+				if len(ids) > 0 {
+					i := random.IntN(len(ids))
+					f.Settle(r, ids[i], Action(random.IntN(2)*int(Clear)), now)
+					ids = slices.Delete(ids, i, i+1)
+				}
+			case 3:
+				if len(ids) > 0 {
+					f.Renew(r, ids[random.IntN(len(ids))], now)
+				}
+			}
+			bare := f
+			bare.soonest, bare.latest = 0, 0
+			cause, wait := f.Ask(r, now)
+			bareCause, bareWait := bare.Ask(r, now)
+			if cause != bareCause || wait != bareWait || f.Busy(now) != bare.Busy(now) || f.live(now) != bare.live(now) {
+				t.Fatalf("seed %d, step %d: got %s for %d, busy %t, %d live; want %s for %d, busy %t, %d live", seed, step,
+					cause, wait, f.Busy(now), f.live(now), bareCause, bareWait, bare.Busy(now), bare.live(now))
+			}
+			got, want := f.Expires(r), bare.Expires(r)
+			if got < want || got > want+30_000 {
+				t.Fatalf("seed %d, step %d: it ends at %d, want %d or a lease later", seed, step, got, want)
+			}
 		}
 	}
 }

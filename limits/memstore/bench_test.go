@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,4 +134,47 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// BenchmarkOffice is a login in a crowd of one address: dozens are in flight, and each waits in the same buckets by source, subnet
+// and app as all others.
+func BenchmarkOffice(b *testing.B) {
+	const inFlight = 32 // for each processor
+	s := memstore.New(memstore.Config{MaxEntries: 1 << 20})
+	defer s.Close()
+	rules := make([]*limits.Rule, len(six))
+	for i := range six {
+		r := *six[i]
+		if r.Class == limits.Requests {
+			r.Window = time.Millisecond // or it would be full soon
+		}
+		rules[i] = &r
+	}
+	attempts := make([]*limits.Attempt, 1<<14)
+	for i := range attempts {
+		attempts[i] = attempt("198.51.100.7", rules...)
+		for n := range attempts[i].Charges {
+			if c := &attempts[i].Charges[n]; c.Rule.Dimension == limits.Target || c.Rule.Dimension == limits.TargetSource {
+				c.Key = limits.NewScope(c.Rule, "realm").Key(fmt.Sprint(i))
+			}
+		}
+	}
+	var next atomic.Int64
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		var open []*limits.Settlement
+		for pb.Next() {
+			n := next.Add(1)
+			a := *attempts[int(n)%len(attempts)]
+			a.ID = uint64(n)
+			if !decide(b, s, &a).Admitted {
+				b.Error("refused")
+				return
+			}
+			if open = append(open, a.Release()); len(open) == inFlight {
+				_, _ = s.Settle(context.Background(), open[0])
+				open = open[1:]
+			}
+		}
+	})
 }
