@@ -31,6 +31,10 @@ const kindRepeats limits.Kind = 255 // beside the kinds of rules
 // tableLimit is about how many buckets one table has at the bound: as it grows, all of them move at once, while requests wait.
 const tableLimit = 4096
 
+// crowd is how many buckets of a shard are worth large pages of memory for its tables. With fewer, finding one is quick anyway, and
+// what the system does to make a large page, requests would wait for.
+const crowd = 16 << 10
+
 func (sh *shard) init(limit int) {
 	sh.limit = limit
 	sh.tables = make([]table, 1<<bits.Len(uint((limit-1)/tableLimit)))
@@ -41,7 +45,7 @@ func (sh *shard) table(i id) *table { return &sh.tables[i[0]/maxShards&uint64(le
 func (sh *shard) find(i id) *entry { return sh.table(i).find(i) }
 
 func (sh *shard) add(p *spot, key string, kind limits.Kind) *entry {
-	e := sh.table(p.id).add(p.id)
+	e := sh.table(p.id).add(p.id, sh.count >= crowd)
 	e.kind, e.coarse = kind, p.coarse
 	switch kind {
 	case limits.KindFailures:

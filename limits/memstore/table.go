@@ -49,11 +49,11 @@ func (t *table) ahead(i id) {
 	}
 }
 
-// add makes the bucket of that id, which there is not yet.
-func (t *table) add(i id) *entry {
+// add makes the bucket of that id, which there is not yet. Crowded says that it is one of a great many in the store.
+func (t *table) add(i id, crowded bool) *entry {
 	// At most two thirds are in use: with more, the way to a bucket gets ever longer.
 	if t.count++; 3*t.count > 2*len(t.slots) {
-		t.resize(len(t.slots)*3/2 + 2)
+		t.resize(len(t.slots)*3/2+2, crowded)
 	}
 	e := &t.slots[t.probe(i)]
 	e.id = i
@@ -74,10 +74,12 @@ func (t *table) remove(i id) {
 }
 
 // resize moves all to an array of n slots. Their order stays the same, so memory is read and written from end to end.
-func (t *table) resize(n int) {
+func (t *table) resize(n int, crowded bool) {
 	old := t.slots
 	t.slots = make([]entry, n)
-	enlarge(t.slots)
+	if crowded {
+		enlarge(t.slots)
+	}
 	for i := range old {
 		if old[i].used() {
 			t.slots[t.probe(old[i].id)] = old[i]

@@ -20,7 +20,7 @@ func TestTable(t *testing.T) {
 		for step := range 20_000 {
 			if rising := step/4000%2 == 0; len(order) == 0 || random.IntN(8) < 3 == !rising {
 				i := id{random.Uint64N(homes) << 24, random.Uint64() | 1}
-				table.add(i).a = int64(step)
+				table.add(i, step%2 == 0).a = int64(step)
 				want[i] = int64(step)
 				order = append(order, i)
 				most = max(most, len(order))
@@ -69,7 +69,7 @@ func TestTable(t *testing.T) {
 func TestEntrySize(t *testing.T) {
 	const line = 64
 	var table table
-	table.resize(3)
+	table.resize(3, false)
 	if size := unsafe.Sizeof(entry{}); size != line {
 		t.Errorf("got %d bytes, want %d", size, line)
 	}

@@ -117,14 +117,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) closeIdle() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n := 0
 	for c := range s.conns {
 		if c.busy.CompareAndSwap(idle, closed) {
 			_ = c.Close()
-		}
-	}
-	n := 0
-	for c := range s.conns {
-		if c.busy.Load() == busy {
+		} else if c.busy.Load() == busy {
 			n++
 		}
 	}
