@@ -105,7 +105,7 @@ func (x *exchange) appendRequest(b []byte) ([]byte, error) {
 // ask sends the request and waits for an answer's first bytes. A used connection may turn out to have been closed.
 func (x *exchange) ask(request []byte) error {
 	if c := x.t.pool.get(x.began); c != nil {
-		err := x.askOn(c, request, x.began)
+		err := x.askOn(c, request)
 		if err == nil || !x.mayRepeat(err) {
 			return err
 		}
@@ -120,7 +120,7 @@ func (x *exchange) ask(request []byte) error {
 		_ = c.Close()
 		return context.Cause(x.ctx)
 	}
-	return x.askOn(c, request, time.Now())
+	return x.askOn(c, request)
 }
 
 // mayRepeat reports whether a request that got not a byte of an answer from a used connection can be sent again
@@ -139,8 +139,8 @@ func (x *exchange) mayRepeat(err error) bool {
 	return false
 }
 
-func (x *exchange) askOn(c *conn, request []byte, now time.Time) (err error) {
-	x.attach(c, now)
+func (x *exchange) askOn(c *conn, request []byte) (err error) {
+	x.attach(c)
 	if x.streams {
 		return x.askStreaming(c, request)
 	}
@@ -177,7 +177,8 @@ const patience = 500 * time.Millisecond
 
 // attach makes the exchange own a connection. For a while only the time can interrupt it: its patience, or up to twice that, since
 // setting a limit for each request is work.
-func (x *exchange) attach(c *conn, now time.Time) {
+func (x *exchange) attach(c *conn) {
+	now := time.Now() // the body may have taken its time
 	least, most := x.t.patience, 2*x.t.patience
 	if timeout := x.t.cfg.ResponseTimeout; timeout > 0 {
 		x.limit, least, most = now.Add(timeout), min(least, timeout), min(most, timeout)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -102,4 +103,38 @@ func TestSlowWrite(t *testing.T) {
 		cancel()
 		close(release)
 	}
+}
+
+// A body that takes long to come takes nothing of the time for the answer, on a connection that has an older limit neither.
+func TestPatienceAfterASlowBody(t *testing.T) {
+	const patience = 20 * time.Millisecond
+	for _, limit := range []time.Duration{0, 2 * patience, 10 * patience} {
+		u := listen(t, Config{ResponseTimeout: limit, MaxIdle: 1}, func(_ int, c net.Conn, r *bufio.Reader) {
+			for {
+				if _, _, err := hear(r); err != nil {
+					return
+				}
+				say(c, okAnswer)
+			}
+		})
+		u.patience = patience
+		for _, pause := range []time.Duration{0, patience / 2, 3 * patience, 12 * patience} {
+			req := post("abc")
+			req.Body = slow{req.Body, pause}
+			if res, _, err := fetch(u, req); err != nil || res.StatusCode != 200 {
+				t.Errorf("limit %s, after %s: got %v, %v", limit, pause, res, err)
+			}
+		}
+	}
+}
+
+// slow is a body that comes after a pause.
+type slow struct {
+	io.ReadCloser
+	pause time.Duration
+}
+
+func (s slow) Read(p []byte) (int, error) {
+	time.Sleep(s.pause)
+	return s.ReadCloser.Read(p)
 }
