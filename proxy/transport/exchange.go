@@ -172,7 +172,7 @@ func (x *exchange) askStreaming(c *conn, head []byte) error {
 }
 
 // patience is how long an exchange waits for its answer before it begins to watch its context. Nearly all answers come
-// earlier, and watching costs as much as writing the request down. Who has given up meanwhile is found then.
+// earlier, and watching costs as much as writing the request down. Who has given up meanwhile is found then, or after twice that.
 const patience = 500 * time.Millisecond
 
 // attach makes the exchange own a connection. For a while only the time can interrupt it: its patience, or up to twice that, since
@@ -186,9 +186,13 @@ func (x *exchange) attach(c *conn) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.conn = c
-	if x.interrupted {
+	left := c.until.Sub(now)
+	switch {
+	case x.interrupted:
 		c.interrupt()
-	} else if left := c.until.Sub(now); left < least || left > most {
+	case x.stop != nil: // the second connection of a request whose context is watched since the first
+		c.readBy(x.limit)
+	case left < least || left > most:
 		c.readBy(now.Add(most))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -137,4 +138,35 @@ type slow struct {
 func (s slow) Read(p []byte) (int, error) {
 	time.Sleep(s.pause)
 	return s.ReadCloser.Read(p)
+}
+
+// A request that is sent a second time, after the exchange has lost its patience, has its whole time again.
+func TestPatienceOfARepeat(t *testing.T) {
+	const patience = 10 * time.Millisecond
+	var asked atomic.Int32
+	u := listen(t, Config{ResponseTimeout: time.Minute, MaxIdle: 1}, func(n int, c net.Conn, r *bufio.Reader) {
+		for {
+			if _, _, err := hear(r); err != nil {
+				return
+			}
+			switch asked.Add(1) {
+			case 2:
+				time.Sleep(5 * patience)
+				_ = c.Close() // without a byte of an answer, so it is asked again
+				return
+			case 3:
+				time.Sleep(10 * patience)
+			}
+			say(c, okAnswer)
+		}
+	})
+	u.patience = patience
+	for range 2 {
+		if _, _, err := fetch(u, get()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := asked.Load(); n != 3 {
+		t.Errorf("asked %d times", n)
+	}
 }

@@ -43,7 +43,7 @@ import (
 // written, or the method is GET, HEAD, OPTIONS or TRACE without a body and the connection ended without a byte of an answer.
 //
 // The end of the context interrupts a call at once where it waits for more than the first bytes of an answer, and there
-// within half a second. One that ends after that changes nothing.
+// within a second. One that ends after that changes nothing.
 //
 // Of the hooks of httptrace only Got1xxResponse is called. Request.Cancel is ignored; contexts have replaced it.
 // Errors tell by Timeout() whether time ran out; one caused by the context wraps its cause, one caused by reading the
