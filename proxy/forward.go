@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/textproto"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -372,6 +372,9 @@ func (x *exchange) switchProtocols(res *http.Response, wanted string) error {
 	return nil
 }
 
+// lastWord is how long one side of a switched connection may be silent when the other has said its last word.
+const lastWord = time.Minute
+
 func writeSwitch(b *bufio.ReadWriter, h http.Header) error {
 	if _, err := b.WriteString("HTTP/1.1 101 Switching Protocols\r\n"); err != nil {
 		return err
@@ -386,21 +389,40 @@ func writeSwitch(b *bufio.ReadWriter, h http.Header) error {
 }
 
 // join copies both ways. When one side has said its last word the other is told, and both end when each has, or
-// when one is lost.
-func join(client net.Conn, fromClient io.Reader, backend io.ReadWriteCloser) {
+// when one is lost. A side that then says nothing for lastWord is taken for lost too: there may be nobody who listens.
+func join(client io.WriteCloser, fromClient io.Reader, backend io.ReadWriteCloser) {
 	ended := make(chan bool, 2)
+	var said atomic.Int64 // how often either side has said something
 	pipe := func(dst io.Writer, src io.Reader) {
-		_, err := io.Copy(dst, src)
+		_, err := io.Copy(counting{dst, &said}, src)
 		half, ok := dst.(interface{ CloseWrite() error })
 		ended <- err == nil && ok && half.CloseWrite() == nil
 	}
 	go pipe(backend, fromClient)
 	go pipe(client, backend)
-	if clean := <-ended; !clean {
-		_ = client.Close()
-		_ = backend.Close()
+	for clean := <-ended; clean; {
+		before := said.Load()
+		select {
+		case <-ended:
+			return
+		case <-time.After(lastWord):
+			clean = said.Load() > before
+		}
 	}
+	_ = client.Close()
+	_ = backend.Close()
 	<-ended
+}
+
+// counting counts what is written.
+type counting struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c counting) Write(p []byte) (int, error) {
+	c.n.Add(1)
+	return c.Writer.Write(p)
 }
 
 // copyHeader copies what an answer says to the client, and not to this connection.

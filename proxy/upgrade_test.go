@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"authgate/proxy"
 )
 
 const handshake = "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -204,5 +207,69 @@ func eventually(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("waited in vain for %s", what)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// duplex is one end of a connection in memory, each half of which can be closed.
+type duplex struct {
+	*io.PipeReader
+	*io.PipeWriter
+}
+
+func newDuplex() (a, b duplex) {
+	r1, w1 := io.Pipe()
+	r2, w2 := io.Pipe()
+	return duplex{r1, w2}, duplex{r2, w1}
+}
+
+func (d duplex) CloseWrite() error { return d.PipeWriter.Close() }
+
+func (d duplex) Close() error {
+	_ = d.PipeReader.Close()
+	return d.PipeWriter.Close()
+}
+
+// Who has nobody to listen to any more may talk on, as long as something is said now and then. As long as both talk, silence is no end.
+func TestUpgradeAfterTheLastWord(t *testing.T) {
+	for name, first := range map[string]func(client, backend duplex) (over, silent duplex){
+		"the backend's": func(client, backend duplex) (over, silent duplex) { return backend, client },
+		"the client's":  func(client, backend duplex) (over, silent duplex) { return client, backend },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, near := newDuplex()
+				backend, far := newDuplex()
+				ended := make(chan struct{})
+				go func() { proxy.Join(near, near, far); close(ended) }()
+				over, silent := first(client, backend)
+				joined := func() bool {
+					synctest.Wait()
+					select {
+					case <-ended:
+						return true
+					default:
+						return false
+					}
+				}
+				time.Sleep(24 * time.Hour)
+				go func() { _, _ = io.Copy(io.Discard, over) }()
+				_ = over.CloseWrite()
+				for range 100 {
+					time.Sleep(50 * time.Second)
+					if _, err := silent.Write([]byte("still here")); err != nil || joined() {
+						t.Fatalf("cut off while it talks: %v", err)
+					}
+				}
+				time.Sleep(3 * time.Minute)
+				if !joined() {
+					t.Error("both stay open though nothing is said")
+				}
+				if _, err := silent.Write([]byte("x")); err == nil {
+					t.Error("the silent side was not closed")
+				}
+				_ = client.Close()
+				_ = backend.Close()
+			})
+		})
 	}
 }
