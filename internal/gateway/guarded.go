@@ -15,7 +15,7 @@ import (
 // system's buffers waits for it.
 type guarded struct {
 	net.Listener
-	patience time.Duration // for how long nothing may be taken, at least; at most two and a half times as long
+	patience time.Duration // for how long nothing may be taken: half as long again, and at most three times as long
 	places   chan struct{} // one for each client
 	over     chan struct{}
 	end      sync.Once
@@ -52,63 +52,75 @@ type taker struct {
 	listener *guarded
 	gone     sync.Once
 
-	mu      sync.Mutex
-	waiting int  // writes that wait for the client
-	theirs  bool // another limit than ours is set
+	writing sync.Mutex // held by one write at a time
+	wrote   int64      // bytes that the system has taken, of which
+	taken   int64      // so many had reached the client when it was last seen to take any
+	until   time.Time  // when it must have taken more; the limit of a write that waits
+
+	mu      sync.Mutex // guards the time limit
+	waiting bool       // a write waits for the client
+	theirs  bool       // another limit than ours is set
 }
 
-// Write implements [net.Conn]. Nearly always the system takes all at once, and there is nothing to limit. A client that is slow and
-// takes something all the same gets more time: the system lets nobody write again before a good part of its buffer, which may be
-// megabytes, has left.
+// Write implements [net.Conn]. Nearly always the system takes all at once, and there is nothing to limit.
 func (c *taker) Write(p []byte) (n int, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	if ready, ok := c.Conn.(interface{ WriteReady([]byte) (int, error) }); ok {
-		if n, err = ready.WriteReady(p); err != nil || n == len(p) {
-			return n, err
-		}
+		n, err = ready.WriteReady(p)
+		c.wrote += int64(n)
 	}
-	c.limit()
-	defer c.lift()
-	more, err := c.Conn.Write(p[n:])
-	n += more
-	for left := -1; errors.Is(err, os.ErrDeadlineExceeded); {
-		now, ok := unsent(c.Conn)
-		if !ok || left >= 0 && now >= left || !c.renew() {
-			break
-		}
-		left = now
-		if more, err = c.Conn.Write(p[n:]); more > 0 {
-			n, left = n+more, -1
+	for err == nil && n < len(p) {
+		c.look()
+		c.limit(c.until)
+		var more int
+		more, err = c.Conn.Write(p[n:])
+		n, c.wrote = n+more, c.wrote+int64(more)
+		c.lift()
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.look() && !c.limited() {
+			err = nil // it is slow, and no more than that
 		}
 	}
 	return n, err
 }
 
+// look reports whether the client has taken something since it was last seen to, and gives it more time then. What the system has
+// taken for it does not count: that may be megabytes, and more of them all the time. A slow client's own system takes nothing for a
+// while, too, and then much.
+func (c *taker) look() bool {
+	left, ok := unsent(c.Conn)
+	if taken := c.wrote - int64(left); c.until.IsZero() || ok && taken > c.taken {
+		c.taken, c.until = taken, time.Now().Add(c.listener.patience*3/2)
+		return true
+	}
+	return false
+}
+
 // limit sets a limit for a write that waits.
-func (c *taker) limit() {
+func (c *taker) limit(until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting++; !c.theirs {
-		_ = c.Conn.SetWriteDeadline(time.Now().Add(c.listener.patience * 3 / 2))
+	c.waiting = true
+	if !c.theirs {
+		_ = c.Conn.SetWriteDeadline(until)
 	}
 }
 
-// lift takes it back when nobody waits any more.
+// lift takes it back.
 func (c *taker) lift() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting--; c.waiting == 0 && !c.theirs {
+	c.waiting = false
+	if !c.theirs {
 		_ = c.Conn.SetWriteDeadline(time.Time{})
 	}
 }
 
-// renew sets the limit anew, unless it was somebody else's.
-func (c *taker) renew() bool {
+// limited reports whether somebody else has set a limit.
+func (c *taker) limited() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.theirs {
-		return false
-	}
-	return c.Conn.SetWriteDeadline(time.Now().Add(c.listener.patience)) == nil
+	return c.theirs
 }
 
 // SetWriteDeadline implements [net.Conn]. Without a limit of others there is ours again.
@@ -116,7 +128,7 @@ func (c *taker) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.theirs = !t.IsZero()
-	if !c.theirs && c.waiting > 0 {
+	if !c.theirs && c.waiting {
 		t = time.Now().Add(c.listener.patience * 3 / 2)
 	}
 	return c.Conn.SetWriteDeadline(t)
