@@ -71,25 +71,25 @@ func (c *taker) Write(p []byte) (n int, err error) {
 		c.wrote += int64(n)
 	}
 	for err == nil && n < len(p) {
-		c.look()
+		c.look(true)
 		c.limit(c.until)
 		var more int
 		more, err = c.Conn.Write(p[n:])
 		n, c.wrote = n+more, c.wrote+int64(more)
 		c.lift()
-		if errors.Is(err, os.ErrDeadlineExceeded) && c.look() && !c.limited() {
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.look(false) && !c.limited() {
 			err = nil // it is slow, and no more than that
 		}
 	}
 	return n, err
 }
 
-// look reports whether the client has taken something since it was last seen to, and gives it more time then. What the system has
-// taken for it does not count: that may be megabytes, and more of them all the time. A slow client's own system takes nothing for a
-// while, too, and then much.
-func (c *taker) look() bool {
+// look reports whether the client has taken something since it was last seen to, and gives it more time then; where nobody can tell,
+// for each write that begins. What the system has taken for it does not count: that may be megabytes, and more of them all the
+// time. A slow client's own system takes nothing for a while, too, and then much.
+func (c *taker) look(begins bool) bool {
 	left, ok := unsent(c.Conn)
-	if taken := c.wrote - int64(left); c.until.IsZero() || ok && taken > c.taken {
+	if taken := c.wrote - int64(left); c.until.IsZero() || ok && taken > c.taken || !ok && begins {
 		c.taken, c.until = taken, time.Now().Add(c.listener.patience*3/2)
 		return true
 	}
