@@ -148,12 +148,13 @@ func (x *exchange) steadily(body io.Reader) *steady {
 
 // hurried gives a client a time to take the next piece of an answer, and takes it back if there are more: the piece after that may
 // be long in coming. Of the last one a part may be sent when the handler has returned. HTTP/2 alone needs it, where a stream may be
-// held up while others are not; a whole connection has a limit of its own.
+// held up while others are not; a whole connection has a limit of its own. What the client took last cannot be seen here, so it gets as
+// long as that limit gives at most.
 func (x *exchange) hurried(rc *http.ResponseController) (hurry, calm func()) {
 	if x.bodyTime <= 0 || x.r.ProtoMajor == 1 {
 		return nothing, nothing
 	}
-	return func() { _ = rc.SetWriteDeadline(time.Now().Add(x.bodyTime)) }, func() { _ = rc.SetWriteDeadline(time.Time{}) }
+	return func() { _ = rc.SetWriteDeadline(time.Now().Add(3 * x.bodyTime)) }, func() { _ = rc.SetWriteDeadline(time.Time{}) }
 }
 
 func nothing() {}

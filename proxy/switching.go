@@ -97,9 +97,9 @@ func writeSwitch(b *bufio.ReadWriter, h http.Header) error {
 // when one is lost. A side that then says nothing for lastWord is taken for lost too: there may be nobody who listens.
 func join(client io.WriteCloser, fromClient io.Reader, backend io.ReadWriteCloser) {
 	ended := make(chan bool, 2)
-	var said atomic.Int64 // how often either side has said something
+	var said, saying atomic.Int64 // how often either side has said something, and what is on its way
 	pipe := func(dst io.Writer, src io.Reader) {
-		_, err := io.Copy(counting{dst, &said}, src)
+		_, err := io.Copy(counting{dst, &said, &saying}, src)
 		half, ok := dst.(interface{ CloseWrite() error })
 		ended <- err == nil && ok && half.CloseWrite() == nil
 	}
@@ -111,7 +111,7 @@ func join(client io.WriteCloser, fromClient io.Reader, backend io.ReadWriteClose
 		case <-ended:
 			return
 		case <-time.After(lastWord):
-			clean = said.Load() > before
+			clean = said.Load() > before || saying.Load() > 0 // who takes nothing is the listener's to see to
 		}
 	}
 	_ = client.Close()
@@ -119,13 +119,15 @@ func join(client io.WriteCloser, fromClient io.Reader, backend io.ReadWriteClose
 	<-ended
 }
 
-// counting counts what is written.
+// counting counts writes, and those that wait.
 type counting struct {
 	io.Writer
-	n *atomic.Int64
+	all, waiting *atomic.Int64
 }
 
 func (c counting) Write(p []byte) (int, error) {
-	c.n.Add(1)
+	c.all.Add(1)
+	c.waiting.Add(1)
+	defer c.waiting.Add(-1)
 	return c.Writer.Write(p)
 }

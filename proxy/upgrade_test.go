@@ -252,7 +252,18 @@ func TestUpgradeAfterTheLastWord(t *testing.T) {
 					}
 				}
 				time.Sleep(24 * time.Hour)
-				go func() { _, _ = io.Copy(io.Discard, over) }()
+				go func() {
+					b := make([]byte, 100)
+					for {
+						n, err := over.Read(b)
+						if err != nil {
+							return
+						}
+						if string(b[:n]) == "wait" {
+							time.Sleep(5 * time.Minute)
+						}
+					}
+				}()
 				_ = over.CloseWrite()
 				for range 100 {
 					time.Sleep(50 * time.Second)
@@ -260,6 +271,16 @@ func TestUpgradeAfterTheLastWord(t *testing.T) {
 						t.Fatalf("cut off while it talks: %v", err)
 					}
 				}
+				for _, word := range []string{"wait", "a long word"} { // what is said and not yet taken is no silence
+					if _, err := silent.Write([]byte(word)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(4 * time.Minute)
+				if joined() {
+					t.Fatal("cut off in the middle of a word")
+				}
+				time.Sleep(time.Minute)
 				time.Sleep(3 * time.Minute)
 				if !joined() {
 					t.Error("both stay open though nothing is said")

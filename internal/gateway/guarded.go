@@ -59,6 +59,7 @@ type taker struct {
 
 	mu      sync.Mutex // guards the time limit
 	waiting bool       // a write waits for the client
+	ours    time.Time  // and so long
 	theirs  bool       // another limit than ours is set
 }
 
@@ -100,7 +101,7 @@ func (c *taker) look(begins bool) bool {
 func (c *taker) limit(until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = true
+	c.waiting, c.ours = true, until
 	if !c.theirs {
 		_ = c.Conn.SetWriteDeadline(until)
 	}
@@ -129,7 +130,7 @@ func (c *taker) SetWriteDeadline(t time.Time) error {
 	defer c.mu.Unlock()
 	c.theirs = !t.IsZero()
 	if !c.theirs && c.waiting {
-		t = time.Now().Add(c.listener.patience * 3 / 2)
+		t = c.ours
 	}
 	return c.Conn.SetWriteDeadline(t)
 }
