@@ -25,7 +25,8 @@ func undone(text string) []string {
 		to := len(out)
 		for _, t := range out[from:to] {
 			plain := html.UnescapeString(t)
-			for _, next := range [...]string{plain, unescape(t), unescape(plain)} {
+			blanks := strings.ReplaceAll(plain, "+", " ") // as in a query
+			for _, next := range [...]string{plain, unescape(t), unescape(plain), unescape(blanks)} {
 				if !slices.Contains(out, next) {
 					out = append(out, next)
 				}
