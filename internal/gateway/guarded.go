@@ -57,10 +57,9 @@ type taker struct {
 	taken   int64      // so many had reached the client when it was last seen to take any
 	until   time.Time  // when it must have taken more; the limit of a write that waits
 
-	mu      sync.Mutex // guards the time limit
-	waiting bool       // a write waits for the client
-	ours    time.Time  // and so long
-	theirs  bool       // another limit than ours is set
+	mu     sync.Mutex // guards the time limit
+	ours   time.Time  // of a write that waits for the client; zero: none does
+	theirs bool       // another limit than ours is set
 }
 
 // Write implements [net.Conn]. Nearly always the system takes all at once, and there is nothing to limit.
@@ -101,7 +100,7 @@ func (c *taker) look(begins bool) bool {
 func (c *taker) limit(until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting, c.ours = true, until
+	c.ours = until
 	if !c.theirs {
 		_ = c.Conn.SetWriteDeadline(until)
 	}
@@ -111,7 +110,7 @@ func (c *taker) limit(until time.Time) {
 func (c *taker) lift() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting = false
+	c.ours = time.Time{}
 	if !c.theirs {
 		_ = c.Conn.SetWriteDeadline(time.Time{})
 	}
@@ -129,7 +128,7 @@ func (c *taker) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.theirs = !t.IsZero()
-	if !c.theirs && c.waiting {
+	if !c.theirs {
 		t = c.ours
 	}
 	return c.Conn.SetWriteDeadline(t)
